@@ -1,0 +1,88 @@
+"""The command line: `sundae VERB ...`.  A verb's module, and torch, are imported only when that verb runs."""
+
+import contextlib
+import importlib
+import io
+import os
+import re
+import sys
+from collections.abc import Sequence
+
+import sundae
+from sundae.config import nearest
+from sundae.errors import SundaeError, UsageError
+
+# Each verb is the class Command of the module of that name: its fields are the arguments, `run` does the work.
+VERBS = {
+    "doctor": "what this machine and installation can do",
+    "info": "a preset: its settings and its number of parameters",
+}
+
+_HELP = f"""usage: sundae VERB [ARGUMENTS]
+
+Train and run non-autoregressive text models (SUNDAE, ICLR 2022).
+
+verbs:
+{chr(10).join(f"  {verb:<10}{summary}" for verb, summary in VERBS.items())}
+
+  sundae VERB --help   what a verb takes
+  sundae --version     the version
+
+exit codes: 0 ok, 1 bug, 2 usage, 3 data or checkpoint, 4 missing capability, 130 interrupted
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is the result."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in arguments
+    try:
+        _dispatch([argument for argument in arguments if argument != "--debug"])
+        sys.stdout.flush()  # here, so that a broken pipe is met below and not while Python exits
+    except SundaeError as error:
+        if debug:
+            raise
+        print(f"sundae: {error.line()}", file=sys.stderr)  # noqa: T201
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("sundae: interrupted", file=sys.stderr)  # noqa: T201
+        return 130
+    except BrokenPipeError:
+        # The reader, such as `head`, has enough; keep Python from complaining when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _dispatch(arguments: list[str]) -> None:
+    match arguments:
+        case [] | ["--help" | "-h" | "help"]:
+            sys.stdout.write(_HELP)
+        case ["--version" | "-V"]:
+            sys.stdout.write(f"sundae {sundae.__version__}\n")
+        case [verb, *rest] if verb in VERBS:
+            _run_verb(verb, rest)
+        case [word, *_]:
+            raise UsageError(f"unknown verb {word!r}", why=nearest(word, VERBS), hint="sundae --help")
+
+
+def _run_verb(verb: str, arguments: list[str]) -> None:
+    import tyro
+
+    command = importlib.import_module(f"sundae.cli.{verb}").Command
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            parsed = tyro.cli(command, args=arguments, prog=f"sundae {verb}", config=(tyro.conf.FlagCreatePairsOff,))
+    except SystemExit as end:
+        if not end.code:
+            return
+        raise UsageError(_one_line(said.getvalue()), hint=f"sundae {verb} --help") from None
+    parsed.run()
+
+
+def _one_line(boxed: str) -> str:
+    """tyro draws its errors as boxes (without UTF-8, between rules) with a title and a footer; ours are one line."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", boxed)
+    untitled = [line.strip("│ ") for line in plain.splitlines()[1:] if not line.startswith("╰")]
+    body = [line for line in untitled if line.strip("─-")]
+    return " ".join(" ".join(body).partition("For full helptext")[0].split()) or "cannot read the arguments"

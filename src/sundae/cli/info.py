@@ -1,0 +1,68 @@
+"""`sundae info PRESET`."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from sundae.config import NetworkConfig, parse_overrides, read_toml
+from sundae.presets import PRESETS, preset
+
+
+@dataclass(frozen=True)
+class Command:
+    """Show a preset: every setting and the number of parameters."""
+
+    preset: Annotated[Positional[str], arg(metavar="PRESET")] = ""
+    """Name of a preset; without it, all of them are listed."""
+    overrides: Annotated[Positional[tuple[str, ...]], arg(metavar="SECTION.KEY=VALUE")] = ()
+    """Changes to the preset, such as network.width=512."""
+    config: Annotated[Path | None, arg(metavar="FILE")] = None
+    """A TOML file with changes to the preset."""
+    json: bool = False
+    """Print JSON."""
+
+    def run(self) -> None:
+        """Print to standard output."""
+        if not self.preset:
+            self._list()
+            return
+        base = preset(self.preset)
+        from_file = {} if self.config is None else read_toml(self.config)
+        config = base.updated(from_file, parse_overrides(self.overrides))
+        parameters = count_parameters(config.network)
+        if self.json:
+            content = {"preset": self.preset, "parameters": parameters, "config": config.to_dict()}
+            sys.stdout.write(json.dumps(content, indent=2) + "\n")
+            return
+        sys.stdout.write(f"{self.preset}: {PRESETS[self.preset].summary}\n")
+        sys.stdout.write(f"parameters: {parameters['total']:,}\n")
+        for part, count in parameters.items():
+            if part != "total":
+                sys.stdout.write(f"  {part:<18}{count:>13,}\n")
+        for section, keys in config.to_dict().items():
+            sys.stdout.write(f"\n[{section}]\n")
+            for key, value in keys.items():
+                sys.stdout.write(f"{key} = {json.dumps(value)}\n")
+
+    def _list(self) -> None:
+        if self.json:
+            sys.stdout.write(json.dumps({name: entry.summary for name, entry in PRESETS.items()}, indent=2) + "\n")
+            return
+        for name, entry in PRESETS.items():
+            sys.stdout.write(f"{name:<28}{entry.summary}\n")
+
+
+def count_parameters(network: NetworkConfig) -> dict[str, int]:
+    """Parameters of each part of the network, counted on the real module without allocating it."""
+    import torch
+
+    from sundae.core.network import Transformer
+
+    with torch.device("meta"):
+        model = Transformer(network)
+    parts = {name: sum(p.numel() for p in part.parameters()) for name, part in model.named_children()}
+    return {"total": sum(parts.values())} | {name: count for name, count in parts.items() if count}

@@ -1,0 +1,1 @@
+"""The paper as code.  Read in this order: noise, corruption, network, length, objective, sampling."""

@@ -1,0 +1,188 @@
+"""Named runs.  The `paper-` ones carry the figures of sections 3.1 and 3.2; see docs/presets.md for our readings."""
+
+from dataclasses import dataclass, replace
+
+from sundae.config import (
+    DataConfig,
+    FrontierConfig,
+    NetworkConfig,
+    ObjectiveConfig,
+    RunConfig,
+    SamplingConfig,
+    TrainingConfig,
+    nearest,
+)
+from sundae.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named configuration and one line that says what it is for."""
+
+    summary: str
+    config: RunConfig
+
+
+# Section 3.1, Experiment Settings and Decoding.
+_WMT14_ENDE = RunConfig(
+    network=NetworkConfig(
+        vocabulary_size=37_000,
+        canvas=128,
+        width=512,
+        hidden=2048,
+        heads=8,
+        decoder_layers=6,
+        encoder_layers=6,
+        source_positions=128,
+        length_hidden=128,
+        length_blocks=6,
+        dropout=0.1,
+    ),
+    objective=ObjectiveConfig(unroll_steps=2, label_smoothing=0.1),
+    training=TrainingConfig(
+        steps=1_000_000,
+        batch_size=4096,
+        learning_rate=1e-4,
+        initial_learning_rate=1e-7,
+        final_learning_rate=1e-5,
+        warmup_steps=5_000,
+        beta1=0.9,
+        beta2=0.999,
+        epsilon=1e-6,
+        weight_decay=0.1,
+        precision="bfloat16",
+        average_last=10,
+    ),
+    sampling=SamplingConfig(
+        rule="low-temperature", steps=10, temperature=0.3, schedule="all", uncertain_share=0.3, candidates=16
+    ),
+    data=DataConfig(
+        kind="parallel",
+        tokenizer="pretokenised",
+        description="WMT'14 English-German, joint BPE as in Vaswani et al. (2017), cropped to 128 tokens",
+        source_language="en",
+        target_language="de",
+        training_pairs=4_500_000,
+    ),
+)
+
+# Section 3.2, Unconditional Text Generation (Qualitative): "the same as the decoder part, but much larger".
+_C4_32 = RunConfig(
+    network=NetworkConfig(
+        vocabulary_size=32_000, canvas=32, width=1024, hidden=4096, heads=16, decoder_layers=24, dropout=0.1
+    ),
+    objective=ObjectiveConfig(unroll_steps=2),
+    training=TrainingConfig(
+        steps=400_000,
+        batch_size=4096,
+        learning_rate=2e-3,
+        initial_learning_rate=1e-7,
+        final_learning_rate=1e-5,
+        warmup_steps=10_000,
+        beta1=0.9,
+        beta2=0.999,
+        epsilon=1e-6,
+        weight_decay=0.1,
+        precision="bfloat16",
+    ),
+    sampling=SamplingConfig(rule="low-temperature", steps=1000, temperature=0.8, schedule="share", share=0.3),
+    data=DataConfig(
+        kind="crops", tokenizer="sentencepiece", description="C4, SentencePiece 32K, random crops of 32 tokens"
+    ),
+)
+
+PRESETS: dict[str, Preset] = {
+    "paper-wmt14-ende": Preset("translation, English to German, raw data, 63M parameters", _WMT14_ENDE),
+    "paper-wmt14-deen": Preset(
+        "translation, German to English, raw data",
+        replace(
+            _WMT14_ENDE,
+            data=replace(
+                _WMT14_ENDE.data,
+                description="WMT'14 German-English, joint BPE as in Vaswani et al. (2017), cropped to 128 tokens",
+                source_language="de",
+                target_language="en",
+            ),
+        ),
+    ),
+    "paper-wmt14-enfr": Preset(
+        "translation, English to French, raw data",
+        replace(
+            _WMT14_ENDE,
+            network=replace(_WMT14_ENDE.network, vocabulary_size=32_000),
+            data=replace(
+                _WMT14_ENDE.data,
+                description="WMT'14 English-French, 32K word pieces as in Vaswani et al. (2017), cropped to 128 tokens",
+                target_language="fr",
+                training_pairs=36_000_000,
+            ),
+        ),
+    ),
+    "paper-wmt14-ende-distilled": Preset(
+        "translation, English to German, targets written by an autoregressive teacher",
+        replace(
+            _WMT14_ENDE,
+            network=replace(_WMT14_ENDE.network, dropout=0.05),
+            objective=replace(_WMT14_ENDE.objective, label_smoothing=0.0),
+            data=replace(
+                _WMT14_ENDE.data,
+                description="WMT'14 English-German, German side decoded by an autoregressive Transformer",
+            ),
+        ),
+    ),
+    "paper-c4-32": Preset("unconditional text, 32 tokens, 335M parameters", _C4_32),
+    "paper-c4-256": Preset(
+        "unconditional text, 256 tokens, triangular update schedule",
+        replace(
+            _C4_32,
+            network=replace(_C4_32.network, canvas=256),
+            training=replace(_C4_32.training, steps=350_000),
+            sampling=replace(_C4_32.sampling, schedule="triangle", stop_early=False),
+            data=replace(_C4_32.data, description="C4, SentencePiece 32K, random crops of 256 tokens"),
+        ),
+    ),
+    "paper-emnlp2017": Preset(
+        "unconditional news sentences for the BLEU/self-BLEU frontier",
+        replace(
+            _C4_32,
+            # 5,697 words of the training vocabulary, <pad> and <unk>.
+            network=replace(_C4_32.network, vocabulary_size=5_699, canvas=52),
+            training=replace(_C4_32.training, steps=8_000, batch_size=1024),
+            sampling=replace(_C4_32.sampling, schedule="all", stop_early=False),
+            data=DataConfig(
+                kind="sentences",
+                tokenizer="word",
+                description="EMNLP2017 News, words as in ScratchGAN, one sentence padded to 52 tokens",
+            ),
+            frontier=FrontierConfig(
+                lowest_temperature=0.1,
+                highest_temperature=2.0,
+                temperatures=60,
+                quality_samples=10_000,
+                diversity_samples=10_000,
+            ),
+        ),
+    ),
+    "paper-github-python": Preset(
+        "in-painting of Python code, 32 tokens, trained twice as long",
+        replace(
+            _C4_32,
+            training=replace(_C4_32.training, steps=800_000),
+            sampling=replace(_C4_32.sampling, schedule="all"),
+            data=replace(
+                _C4_32.data,
+                description=(
+                    "Python files of GitHub repositories under apache-2.0, mit, bsd-3-clause, bsd-2-clause, unlicense, "
+                    "cc0-1.0, isc or artistic-2.0; exact duplicates removed; crops of 32 tokens"
+                ),
+            ),
+        ),
+    ),
+}
+
+
+def preset(name: str) -> RunConfig:
+    """The configuration of a named run."""
+    if name not in PRESETS:
+        raise UsageError(f"unknown preset {name!r}", why=nearest(name, PRESETS))
+    return PRESETS[name].config

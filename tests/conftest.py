@@ -1,0 +1,36 @@
+"""Shapes of the heart are checked in every test; a small real network serves them all."""
+
+import pytest
+from jaxtyping import install_import_hook
+
+# Before anything imports it: from here on a wrong shape or dtype in core/ is an error.
+install_import_hook("sundae.core", "beartype.beartype")
+
+import torch  # noqa: E402
+
+from sundae.config import NetworkConfig  # noqa: E402
+from sundae.core.network import Transformer  # noqa: E402
+
+torch.set_num_threads(1)  # small tensors: a second thread waits more than it works
+
+
+def build(seed: int = 0, **changes: int | float | bool) -> Transformer:
+    """A small network with weights large enough that its predictions are far from uniform."""
+    torch.manual_seed(seed)
+    settings = {"vocabulary_size": 11, "canvas": 12, "width": 16, "hidden": 32, "heads": 2, "decoder_layers": 2}
+    network = Transformer(NetworkConfig(**(settings | {"dropout": 0.0, "length_hidden": 8} | changes)))  # pyright: ignore[reportArgumentType]
+    with torch.no_grad():
+        for name, weight in network.named_parameters():
+            if "embedding" in name or "position" in name:
+                weight.mul_(20)
+    return network.eval()
+
+
+@pytest.fixture(scope="session")
+def network() -> Transformer:
+    return build()
+
+
+@pytest.fixture(scope="session")
+def translator() -> Transformer:
+    return build(encoder_layers=2, source_positions=9)

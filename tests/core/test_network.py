@@ -1,0 +1,142 @@
+import pytest
+import torch
+
+from conftest import build
+from sundae.core.network import Ask, Memory, Transformer, as_denoiser
+
+
+def close(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return torch.allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+def random_tokens(*shape: int, vocabulary_size: int = 11, seed: int = 0) -> torch.Tensor:
+    return torch.randint(vocabulary_size, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def remembered(translator: Transformer, source: torch.Tensor, inside: torch.Tensor, half: torch.Tensor) -> Memory:
+    return translator.remember(translator.encode(source, inside=inside), inside=inside, half=half)
+
+
+def test_every_position_sees_every_other(network: Transformer):
+    # No causal mask: changing any one token changes the hidden state at every position, before it and after it.
+    text = random_tokens(1, 8)
+    before = network(text)
+    for position in range(8):
+        changed = text.clone()
+        changed[0, position] = (text[0, position] + 1) % 11
+        assert ((network(changed) - before).abs().amax(-1) > 1e-6).all()
+
+
+def test_prediction_is_factorised_given_the_input(network: Transformer):
+    # Eq. 2: one forward pass gives N independent distributions over v tokens.
+    logits = network.logits(network(random_tokens(3, 8)))
+    assert logits.shape == (3, 8, 11)
+
+
+@pytest.mark.parametrize("extra", [1, 4])
+def test_width_beyond_the_canvas_changes_nothing(network: Transformer, extra: int):
+    text = random_tokens(2, 8)
+    beyond = random_tokens(2, extra, seed=1)
+    inside = torch.arange(8 + extra).expand(2, -1) < 8
+    padded = network(torch.cat([text, beyond], 1), inside=inside)
+    assert close(padded[:, :8], network(text))
+    other = network(torch.cat([text, (beyond + 3) % 11], 1), inside=inside)
+    assert close(padded[:, :8], other[:, :8])
+
+
+def test_a_batch_equals_its_rows(translator: Transformer):
+    source, text = random_tokens(3, 9), random_tokens(3, 10, seed=1)
+    source_length, canvas = torch.tensor([9, 4, 1]), torch.tensor([3, 10, 6])
+    source_inside = torch.arange(9) < source_length[:, None]
+    inside = torch.arange(10) < canvas[:, None]
+    half = torch.tensor([1, 5, 3])
+    together = translator(text, inside=inside, memory=remembered(translator, source, source_inside, half))
+    for i in range(3):
+        n, m = int(canvas[i]), int(source_length[i])
+        memory = remembered(translator, source[i : i + 1, :m], source_inside[i : i + 1, :m], half[i : i + 1])
+        assert close(together[i, :n], translator(text[i : i + 1, :n], memory=memory)[0])
+
+
+def test_memory_slot_zero_is_the_length(translator: Transformer):
+    source, inside = random_tokens(2, 5), torch.ones(2, 5, dtype=torch.bool)
+    short, long = (remembered(translator, source, inside, torch.tensor([n, n])) for n in (1, 6))
+    for one, other in zip(short, long, strict=True):
+        assert one.visible is not None
+        assert one.visible.shape == (2, 6)
+        assert one.visible[:, 0].all()
+        assert not torch.allclose(one.keys[:, :, 0], other.keys[:, :, 0])
+        assert torch.equal(one.keys[:, :, 1:], other.keys[:, :, 1:])
+
+
+def test_without_length_prediction_memory_is_the_source_alone():
+    plain = build(encoder_layers=1, length_prediction=False)
+    source, inside = random_tokens(2, 5), torch.ones(2, 5, dtype=torch.bool)
+    memory = plain.remember(plain.encode(source, inside=inside), inside=inside)
+    assert memory[0].keys.shape[2] == 5
+
+
+def test_a_length_beyond_the_last_class_takes_the_last_slot(translator: Transformer):
+    source, inside = random_tokens(1, 5), torch.ones(1, 5, dtype=torch.bool)
+    last, beyond = (remembered(translator, source, inside, torch.tensor([n])) for n in (6, 50))
+    assert torch.equal(last[0].keys, beyond[0].keys)
+
+
+def test_source_keys_are_computed_once_for_all_steps_and_candidates(translator: Transformer):
+    calls = []
+    projection = translator.get_submodule("decoder.0.cross_attention.key_value")
+    hook = projection.register_forward_hook(lambda *_: calls.append(1))
+    source, inside = random_tokens(2, 5), torch.ones(2, 5, dtype=torch.bool)
+    memory = remembered(translator, source, inside, torch.tensor([3, 4]))
+    denoiser = as_denoiser(translator, memory=memory, sources=torch.tensor([0, 0, 0, 1, 1, 1]))
+    everywhere = torch.ones(6, 7, dtype=torch.bool)
+    for step in range(4):
+        denoiser(Ask(random_tokens(6, 7, seed=step), torch.arange(6), everywhere, everywhere))
+    hook.remove()
+    assert len(calls) == 1
+
+
+def test_a_denoiser_gives_each_row_its_own_source(translator: Transformer):
+    source, inside = random_tokens(2, 5), torch.ones(2, 5, dtype=torch.bool)
+    half = torch.tensor([3, 4])
+    memory = remembered(translator, source, inside, half)
+    text, everywhere = random_tokens(3, 7), torch.ones(3, 7, dtype=torch.bool)
+    rows = torch.tensor([3, 0, 2])  # three of four chains, of sources 1, 0 and 1
+    answer = as_denoiser(translator, memory=memory, sources=torch.tensor([0, 0, 1, 1]))(
+        Ask(text, rows, everywhere, everywhere)
+    )
+    for i, own in enumerate((1, 0, 1)):
+        alone = translator(text[i : i + 1], memory=tuple(layer.select(torch.tensor([own])) for layer in memory))
+        assert close(answer.hidden[i], alone[0])
+    one_to_one = as_denoiser(translator, memory=memory)(Ask(text[:2], torch.tensor([1, 0]), *[everywhere[:2]] * 2))
+    assert close(one_to_one.hidden[:1], answer.hidden[:1])
+
+
+def test_logits_come_only_where_they_are_asked_for(network: Transformer):
+    text = random_tokens(2, 8)
+    inside = torch.ones(2, 8, dtype=torch.bool)
+    inside[1, 6:] = False
+    where = torch.zeros(2, 8, dtype=torch.bool)
+    where[0, 3] = where[1, 0] = where[1, 5] = True
+    answer = as_denoiser(network)(Ask(text, torch.arange(2), inside, where))
+    full = network.logits(network(text, inside=inside))
+    assert close(answer.logits, full[where])
+
+
+def test_a_denoiser_refuses_a_network_in_training_mode():
+    network = build().train()
+    everywhere = torch.ones(1, 4, dtype=torch.bool)
+    with pytest.raises(AssertionError, match="eval"):
+        as_denoiser(network)(Ask(random_tokens(1, 4), torch.arange(1), everywhere, everywhere))
+
+
+def test_one_embedding_serves_source_target_and_output(translator: Transformer):
+    big = [name for name, weight in translator.named_parameters() if weight.shape[0] == 11]
+    assert big == ["embedding.weight"]
+
+
+def test_dropout_differs_between_passes_and_is_off_in_evaluation():
+    network = build(dropout=0.5)
+    text = random_tokens(1, 8)
+    assert torch.equal(network(text), network(text))
+    network.train()
+    assert not torch.equal(network(text), network(text))
