@@ -1,7 +1,10 @@
 """Shapes of the heart are checked in every test; a small real network serves them all."""
 
 import pytest
+from hypothesis import settings
 from jaxtyping import install_import_hook
+
+import sundae  # noqa: F401 - first, so that its CPU guard runs before torch is imported
 
 # Before anything imports it: from here on a wrong shape or dtype in core/ is an error.
 install_import_hook("sundae.core", "beartype.beartype")
@@ -11,6 +14,9 @@ import torch  # noqa: E402
 from sundae.config import NetworkConfig  # noqa: E402
 from sundae.core.network import Transformer  # noqa: E402
 
+# A busy machine is slow, not wrong; the same examples every time, so that a failure can be seen again.
+settings.register_profile("sundae", deadline=None, derandomize=True)
+settings.load_profile("sundae")
 torch.set_num_threads(1)  # small tensors: a second thread waits more than it works
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.statistics import assert_frequencies, assert_uniform
+from core.chisquare import assert_frequencies, assert_uniform
 from sundae.core.corruption import corrupt, corruption_divergence, corruption_rates, uniform_prior
 from sundae.core.noise import Noise
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from core.statistics import assert_frequencies, assert_uniform
+from core.chisquare import assert_frequencies, assert_uniform
 from sundae.core.noise import Noise, sample_categorical
 
 ROWS, COLUMNS = torch.arange(400)[:, None], torch.arange(300)

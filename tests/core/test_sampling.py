@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import build
+from core.chisquare import assert_frequencies
 from core.enumeration import SPACE, exact_chain
-from core.statistics import assert_frequencies
 from sundae.core.network import Ask, Denoiser, Prediction, Transformer, as_denoiser
 from sundae.core.noise import Noise
 from sundae.core.sampling import (

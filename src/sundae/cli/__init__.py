@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import sundae
 from sundae.config import nearest
-from sundae.errors import SundaeError, UsageError
+from sundae.errors import DataError, SundaeError, UsageError
 
 # Each verb is the class Command of the module of that name: its fields are the arguments, `run` does the work.
 VERBS = {
@@ -47,9 +47,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("sundae: interrupted", file=sys.stderr)  # noqa: T201
         return 130
-    except BrokenPipeError:
-        # The reader, such as `head`, has enough; keep Python from complaining when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if debug:
+            raise
+        # What could not be written would fail again, and noisily, when Python flushes at exit.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has enough
+            return 0
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"sundae: {where}{error.strerror or error}", file=sys.stderr)  # noqa: T201
+        return DataError.exit_code
     return 0
 
 

@@ -16,9 +16,9 @@ from sundae.presets import PRESETS, preset
 class Command:
     """Show a preset: every setting and the number of parameters."""
 
-    preset: Annotated[Positional[str], arg(metavar="PRESET")] = ""
+    preset: Annotated[Positional[str], arg(metavar="[PRESET]")] = ""
     """Name of a preset; without it, all of them are listed."""
-    overrides: Annotated[Positional[tuple[str, ...]], arg(metavar="SECTION.KEY=VALUE")] = ()
+    overrides: Annotated[Positional[tuple[str, ...]], arg(metavar="[SECTION.KEY=VALUE ...]")] = ()
     """Changes to the preset, such as network.width=512."""
     config: Annotated[Path | None, arg(metavar="FILE")] = None
     """A TOML file with changes to the preset."""
