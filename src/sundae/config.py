@@ -185,12 +185,30 @@ class TrainingConfig:
     beta2: float = 0.999
     epsilon: float = 1e-6
     weight_decay: float = 0.1
+    clip: float = 0.0
+    accumulate: int = 1
+    batch_tokens: int = 0
     precision: Precision = "float32"
+    compile: bool = False
+    ema_decay: float = 0.0
     average_last: int = 1
+    log_every: int = 10
+    validate_every: int = 1000
+    checkpoint_every: int = 1000
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _require_positive("training", steps=self.steps, batch_size=self.batch_size, average_last=self.average_last)
+        _require_positive(
+            "training",
+            steps=self.steps,
+            batch_size=self.batch_size,
+            accumulate=self.accumulate,
+            average_last=self.average_last,
+            log_every=self.log_every,
+            validate_every=self.validate_every,
+            checkpoint_every=self.checkpoint_every,
+        )
+        _require(self.batch_tokens >= 0, "training.batch_tokens", self.batch_tokens, "must not be negative")
         # A run may end inside its warm-up: read literally, the paper's EMNLP2017 run does (8K of 10K steps).
         _require(self.warmup_steps >= 0, "training.warmup_steps", self.warmup_steps, "must not be negative")
         for key in ("learning_rate", "initial_learning_rate", "final_learning_rate", "epsilon"):
@@ -204,15 +222,12 @@ class TrainingConfig:
                 value,
                 f"must not exceed training.learning_rate={self.learning_rate}",
             )
-        for key in ("beta1", "beta2"):
+        for key in ("beta1", "beta2", "ema_decay"):
             value = cast(float, getattr(self, key))
             _require(0 <= value < 1, f"training.{key}", value, "must be at least 0 and below 1")
-        _require(
-            0 <= self.weight_decay < math.inf,
-            "training.weight_decay",
-            self.weight_decay,
-            "must be finite and not negative",
-        )
+        for key in ("weight_decay", "clip"):
+            value = cast(float, getattr(self, key))
+            _require(0 <= value < math.inf, f"training.{key}", value, "must be finite and not negative")
         _require(self.seed >= 0, "training.seed", self.seed, "must not be negative")
 
 

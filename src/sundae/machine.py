@@ -4,6 +4,7 @@ Some virtual machines advertise Intel AMX but do not grant it: oneDNN believes t
 product kills the process with SIGILL, without a Python error.  `guard_cpu` caps oneDNN in that case.
 """
 
+import ctypes
 import os
 import re
 import subprocess
@@ -60,6 +61,17 @@ def guard_cpu(cpuinfo: Path = _CPUINFO) -> Finding:
         )
     os.environ[ISA_VARIABLE] = ISA_WITHOUT_AMX
     return Finding(True, f"AMX is advertised but not granted; set {ISA_VARIABLE}={ISA_WITHOUT_AMX}")
+
+
+def keep_memory() -> Finding:
+    """Ask glibc to keep freed memory for the next step: giving it back and faulting it in again costs up to a fifth."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):
+        return Finding(False, "the C library has no mallopt: freed memory goes back to the system at every step")
+    top_pad, trim_threshold, mmap_max = -2, -1, -4  # names from malloc.h
+    done = [mallopt(mmap_max, 0), mallopt(trim_threshold, 2**31 - 1), mallopt(top_pad, 1 << 26)]
+    return Finding(all(done), "freed memory is kept for the next step" if all(done) else "mallopt refused")
 
 
 def probe_bfloat16(timeout: float = 120) -> Finding:

@@ -91,7 +91,47 @@ _C4_32 = RunConfig(
     ),
 )
 
+# Ours, for a CPU.  Vocabulary, canvas and tokenizer are those of the corpus that they are trained on.
+_TINY = RunConfig(
+    network=NetworkConfig(
+        vocabulary_size=1024, canvas=16, width=128, hidden=512, heads=4, decoder_layers=3, dropout=0.0
+    ),
+    training=TrainingConfig(
+        steps=600,
+        batch_size=64,
+        learning_rate=3e-3,
+        warmup_steps=50,
+        clip=1.0,
+        ema_decay=0.99,
+        log_every=20,
+        validate_every=200,
+        checkpoint_every=200,
+    ),
+    sampling=SamplingConfig(steps=40, temperature=0.6, schedule="share", share=0.3),
+)
+_EVERYDAY = RunConfig(
+    network=NetworkConfig(
+        vocabulary_size=4096, canvas=24, width=256, hidden=1024, heads=4, decoder_layers=6, dropout=0.0
+    ),
+    objective=ObjectiveConfig(corruption_rates="even"),
+    training=TrainingConfig(
+        steps=24_000,
+        batch_tokens=1000,
+        learning_rate=1.5e-3,
+        warmup_steps=1000,
+        weight_decay=0.01,
+        clip=1.0,
+        ema_decay=0.999,
+        log_every=50,
+        validate_every=500,
+        checkpoint_every=250,
+    ),
+    sampling=SamplingConfig(steps=100, temperature=0.6, schedule="share", share=0.3),
+)
+
 PRESETS: dict[str, Preset] = {
+    "tiny": Preset("a first try on any text: a model in about a minute on a CPU", _TINY),
+    "everyday": Preset("short English sentences, 6M parameters, hours on a CPU", _EVERYDAY),
     "paper-wmt14-ende": Preset("translation, English to German, raw data, 63M parameters", _WMT14_ENDE),
     "paper-wmt14-deen": Preset(
         "translation, German to English, raw data",

@@ -14,6 +14,10 @@ from sundae.errors import DataError, SundaeError, UsageError
 
 # Each verb is the class Command of the module of that name: its fields are the arguments, `run` does the work.
 VERBS = {
+    "prepare": "text files to a corpus of tokens",
+    "train": "a corpus to a model; the same command resumes",
+    "generate": "a model's texts, from nothing",
+    "fill": "a template with its blanks filled from both sides",
     "doctor": "what this machine and installation can do",
     "info": "a preset: its settings and its number of parameters",
 }

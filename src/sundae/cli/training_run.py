@@ -1,0 +1,230 @@
+"""What `sundae train` does, composed from its parts; here torch may be imported."""
+
+import json
+import os
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from sundae.config import RunConfig
+from sundae.core.network import Transformer
+from sundae.core.noise import Noise
+from sundae.errors import CapabilityError, DataError, UsageError
+from sundae.machine import keep_memory, probe_bfloat16
+from sundae.model import Sundae, model_card
+from sundae.text.corpus import Corpus
+from sundae.training.batches import Batch, plan_for
+from sundae.training.checkpoint import locked, write_text
+from sundae.training.loop import Trainer, Validation, final_weights, resume, train
+from sundae.training.losses import DenoisingLoss, validate
+from sundae.training.metrics import JsonLog, Log, TensorBoardLog
+
+if TYPE_CHECKING:
+    from sundae.cli.train import Command
+
+VALIDATION_TOKENS = 16_384
+"""Canvas positions in the fixed validation batches: enough for a loss to about 1%, cheap enough to repeat."""
+
+
+class ProgressLog:
+    """A bar on a terminal, a line now and then elsewhere; both on standard error."""
+
+    def __init__(self, *, steps: int, step: int, quiet: bool) -> None:
+        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+        self.steps, self.last_line = steps, 0.0
+        self.bar: Progress | None = None
+        self.task: TaskID | None = None
+        if self.console.is_terminal and not quiet:
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
+            self.bar = Progress(*columns, TimeRemainingColumn(), console=self.console)
+            self.task = self.bar.add_task(f"step {step}", total=steps, completed=step, figures="")
+            self.bar.start()
+
+    def say(self, line: str) -> None:
+        """A message, above the bar if there is one."""
+        self.console.print(line, markup=False, soft_wrap=True)
+
+    def record(self, kind: str, step: int, figures: dict[str, Any]) -> None:
+        """Show the newest training figures; print validation figures and samples."""
+        if kind == "train":
+            text = f"loss {figures['loss']:.3f}  {figures['tokens_per_second']:,.0f} tokens/s"
+            if self.bar is not None and self.task is not None:
+                self.bar.update(self.task, completed=step, description=f"step {step}", figures=text)
+            elif time.monotonic() - self.last_line > 30:
+                self.last_line = time.monotonic()
+                self.say(f"step {step}/{self.steps}  {text}")
+        elif "samples" in figures:
+            for sample in figures["samples"]:
+                self.say(f"  | {sample}")
+        else:
+            shown = "  ".join(f"{name} {value:.3f}" for name, value in figures.items())
+            self.say(f"step {step}  {kind}: {shown}")
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if self.bar is not None:
+            self.bar.stop()
+
+
+class Logs:
+    """Several logs as one."""
+
+    def __init__(self, *logs: Log) -> None:
+        self.logs = logs
+
+    def record(self, kind: str, step: int, figures: dict[str, Any]) -> None:
+        """Tell them all."""
+        for log in self.logs:
+            log.record(kind, step, figures)
+
+
+def run_training(command: "Command") -> None:
+    """Prepare, resume, train, export."""
+    keep_memory()
+    torch.set_num_threads(command.threads or os.cpu_count() or 1)
+    corpus = Corpus.open(command.data)
+    network: dict[str, object] = {"vocabulary_size": corpus.vocabulary_size}
+    if corpus.kind != "crops":  # crops are cut here, to the preset's canvas
+        network["canvas"] = corpus.canvas
+    config = command.resolve({"network": network, "data": {"kind": corpus.kind, "tokenizer": corpus.tokenizer.kind}})
+    _check_fit(config, corpus)
+    _check_machine(config)
+    if command.out.exists() and not command.out.is_dir():
+        raise UsageError(f"{command.out} is a file", why="a run needs a folder")
+    with locked(command.out):
+        _claim(command, config)
+        _train(command, config, corpus)
+
+
+def _check_fit(config: RunConfig, corpus: Corpus) -> None:
+    if config.network.vocabulary_size != corpus.vocabulary_size:
+        raise UsageError(
+            f"network.vocabulary_size={config.network.vocabulary_size}",
+            why=f"the corpus was prepared with {corpus.vocabulary_size} tokens",
+        )
+    if config.data.kind != corpus.kind:
+        raise UsageError(f"data.kind={config.data.kind}", why=f"the corpus was prepared as {corpus.kind}")
+    if config.data.kind != "crops" and config.network.canvas < corpus.canvas:
+        raise UsageError(
+            f"network.canvas={config.network.canvas}", why=f"the corpus has texts of {corpus.canvas} tokens"
+        )
+
+
+def _check_machine(config: RunConfig) -> None:
+    if config.training.precision == "bfloat16":
+        finding = probe_bfloat16()
+        if not finding.fine:
+            raise CapabilityError("training.precision=bfloat16", why=finding.reason, hint="training.precision=float32")
+    if config.training.compile and shutil.which("g++") is None and shutil.which("clang++") is None:
+        raise CapabilityError("training.compile=true", why="torch.compile needs a C++ compiler", hint="install g++")
+
+
+def _claim(command: "Command", config: RunConfig) -> None:
+    """Refuse a folder that holds something else; with --force, empty it."""
+    run, described = command.out, command.out / "config.json"
+    if command.force:
+        for entry in run.iterdir():
+            if entry.name != "lock":
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    strangers = sorted(entry.name for entry in run.iterdir() if entry.name != "lock")
+    if strangers and not described.exists():
+        raise UsageError(f"{run} is not empty", why=f"and not a run: it holds {strangers[0]}", hint="another --out")
+    if described.exists():
+        try:
+            before = RunConfig.from_dict(json.loads(described.read_text(encoding="utf-8")))
+        except (ValueError, UsageError) as error:
+            raise DataError(f"{described} is damaged", why=str(error), hint="--force starts anew") from None
+        if before != config:
+            raise UsageError(
+                f"{run} holds another run",
+                why=_difference(before, config),
+                hint="another --out, or --force to remove it and start anew",
+            )
+    else:
+        write_text(described, config.to_json())
+
+
+def _difference(before: RunConfig, now: RunConfig) -> str:
+    old, new = before.to_dict(), now.to_dict()
+    changed = [(s, k) for s in new for k in new[s] if new[s][k] != old[s][k]]
+    return ", ".join(f"{s}.{k} was {old[s][k]} and is now {new[s][k]}" for s, k in changed)
+
+
+def _train(command: "Command", config: RunConfig, corpus: Corpus) -> None:
+    run, checkpoints = command.out, command.out / "checkpoints"
+    torch.manual_seed(config.training.seed)
+    network = Transformer(config.network)
+    if command.init is not None:
+        _start_from(network, command.init, corpus)
+    trainer = Trainer(DenoisingLoss(network, config.objective), config.training)
+    progress = ProgressLog(steps=config.training.steps, step=0, quiet=command.quiet)
+    try:
+        resume(trainer, checkpoints, say=progress.say)
+        if config.training.compile:
+            network.compile()
+        logs: list[Log] = [JsonLog(run / "metrics.jsonl", resumed_at=trainer.step), progress]
+        if command.tensorboard:
+            logs.append(TensorBoardLog(run / "tensorboard", resumed_at=trainer.step))
+        outcome = train(
+            trainer,
+            plan_for(config, corpus.split("train")),
+            folder=checkpoints,
+            log=Logs(*logs),
+            validations=_validations(command, config, corpus, trainer),
+            say=progress.say,
+        )
+    finally:
+        progress.close()
+    if outcome.interrupted is not None:
+        sys.exit(128 + outcome.interrupted)
+    weights, made = final_weights(trainer, checkpoints)
+    network.load_state_dict(weights)
+    notes = f"Weights: {made}, after {outcome.step} updates.\n"
+    model = Sundae(network, corpus.tokenizer, config)
+    model.save_pretrained(run / "model", card=model_card(config, notes=notes), force=True)
+    sys.stdout.write(f"{run / 'model'}\n")
+
+
+def _start_from(network: Transformer, name: str, corpus: Corpus) -> None:
+    model = Sundae.from_pretrained(name)
+    probe = "The quick brown fox, 123 · naïve"
+    if model.tokenizer.vocabulary_size != corpus.vocabulary_size or model.tokenizer.encode(
+        probe
+    ) != corpus.tokenizer.encode(probe):
+        raise UsageError(
+            f"--init {name}",
+            why="the corpus was prepared with another tokenizer",
+            hint=f"sundae prepare ... --tokenizer-from {name}",
+        )
+    try:
+        network.load_state_dict(model.network.state_dict())
+    except RuntimeError as error:
+        raise UsageError(f"--init {name}", why=f"its network differs from the preset's: {error}") from None
+
+
+def _validations(command: "Command", config: RunConfig, corpus: Corpus, trainer: Trainer) -> dict[str, Validation]:
+    validations: dict[str, Validation] = {}
+    held_out = corpus.split("validation")
+    if len(held_out):
+        batches = _fixed_batches(config, held_out)
+        noise = Noise(config.training.seed).fold("validation")
+        validations["validation"] = lambda: validate(trainer.module, batches, noise=noise)
+    if command.samples and not config.network.translates:
+        model = Sundae(trainer.network, corpus.tokenizer, config)
+        validations["samples"] = lambda: {"samples": [each.text for each in model.generate(command.samples)]}
+    return validations
+
+
+def _fixed_batches(config: RunConfig, held_out: Any) -> list[Batch]:
+    plan = plan_for(config, held_out)
+    batches: list[Batch] = []
+    for rows in plan.epoch(0):
+        batches.append(plan.load(rows))
+        if sum(batch.tokens for batch in batches) >= VALIDATION_TOKENS:
+            break
+    return batches
