@@ -339,6 +339,8 @@ class RunConfig:
     @classmethod
     def from_dict(cls, content: Mapping[str, Mapping[str, object]]) -> "RunConfig":
         """The inverse of `to_dict`; missing keys take their defaults, unknown ones are an error."""
+        if not isinstance(cast(object, content), Mapping):
+            raise UsageError("the configuration is not an object with sections", hint='{"network": {"width": 512}}')
         return cls().updated(content)
 
 

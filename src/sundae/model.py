@@ -3,21 +3,21 @@
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from safetensors.torch import load, save_file
+from torch import Tensor, nn
 
 from sundae.config import RunConfig, SamplingConfig
-from sundae.core.length import PAD, text_length
-from sundae.core.network import Transformer, as_denoiser
-from sundae.core.sampling import ChainState, model_score
-from sundae.decoding.canvas import Canvas, run_canvas
+from sundae.core.length import PAD, canvas_for, likeliest_half_length, text_length
+from sundae.core.network import Memory, Transformer, as_denoiser
+from sundae.core.sampling import model_score
+from sundae.decoding.canvas import Canvas, Watch, last_of, run_canvas
 from sundae.errors import CapabilityError, DataError, UsageError
 from sundae.text.template import Blank, parse_template
 from sundae.text.tokenizer import Tokenizer, load_tokenizer
@@ -33,9 +33,6 @@ class Written:
     score: float
     steps: int
     network_calls: int
-
-
-Watch = Callable[[ChainState], None]
 
 
 class Sundae:
@@ -57,10 +54,11 @@ class Sundae:
             folder = _download(str(name))
         try:
             config = RunConfig.from_dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
-            weights = load_file(folder / "model.safetensors")
+            # Read, not mapped: a mapped file that somebody cuts short would kill the process.
+            weights = load((folder / "model.safetensors").read_bytes())
         except FileNotFoundError as error:
             raise DataError(f"{folder} is not a model folder", why=f"it has no {Path(error.filename).name}") from None
-        except (OSError, ValueError, SafetensorError) as error:
+        except (OSError, ValueError, RecursionError, SafetensorError, UsageError) as error:
             raise DataError(f"cannot load the model in {folder}", why=str(error)) from None
         tokenizer = load_tokenizer(folder / "tokenizer.json")
         network = Transformer(config.network)
@@ -91,6 +89,48 @@ class Sundae:
         except (OSError, SafetensorError) as error:
             shutil.rmtree(temporary, ignore_errors=True)
             raise DataError(f"cannot write the model to {folder}", why=str(error)) from None
+
+    # ---- translating
+
+    def translate(
+        self, sources: Sequence[str], *, sampling: SamplingConfig | None = None, seed: int = 0
+    ) -> list[Written]:
+        """One translation for each source: the best of `sampling.candidates` by model score, on a predicted canvas.
+
+        Paper: sec. 3.1 (Target Length Prediction, Decoding).
+        """
+        if not self.config.network.translates:
+            raise UsageError("this model does not translate", why="it has no encoder", hint="sundae generate or fill")
+        if not sources:
+            return []
+        sampling = sampling or self.config.sampling
+        longest = self.config.network.source_positions
+        encoded = [torch.tensor(self.tokenizer.encode(text)[:longest], dtype=torch.long) for text in sources]
+        source = nn.utils.rnn.pad_sequence(encoded, batch_first=True, padding_value=PAD)
+        lengths = torch.tensor([len(ids) for ids in encoded])
+        inside = torch.arange(source.shape[1]) < lengths[:, None]
+        memory, widths = self._remember(source, inside)
+        chosen = torch.arange(len(sources)).repeat_interleave(sampling.candidates)
+        canvas = Canvas.empty(int(widths.max()), rows=len(chosen), widths=widths[chosen])
+        denoiser = as_denoiser(self.network, memory=memory, sources=chosen)
+        state = last_of(
+            run_canvas(denoiser, canvas, sampling=sampling, vocabulary_size=self.vocabulary_size, seed=seed)
+        )
+        total = model_score(denoiser, state.tokens, inside=canvas.inside).total.view(-1, sampling.candidates)
+        best = total.argmax(1) + torch.arange(len(sources)) * sampling.candidates
+        return [
+            Written(self.text(state.tokens[row]), float(total.flatten()[row]), state.step, int(state.calls[row]))
+            for row in best.tolist()
+        ]
+
+    @torch.no_grad()
+    def _remember(self, source: Tensor, inside: Tensor) -> tuple[Memory, Tensor]:
+        network, largest = self.network, self.config.network.canvas
+        encodings = network.encode(source, inside=inside)
+        if not self.config.network.length_prediction:
+            return network.remember(encodings, inside=inside), torch.full((len(source),), largest)
+        half = likeliest_half_length(network.length_predictor(encodings, inside=inside))
+        return network.remember(encodings, inside=inside, half=half), canvas_for(half, largest=largest)
 
     # ---- writing
 
@@ -152,14 +192,14 @@ class Sundae:
         mask = torch.zeros_like(row, dtype=torch.bool)
         mask[0, editable] = True
         # Text follows, or the user has said where it ends: a blank holds no pad.
-        barred = torch.zeros(width, self.config.network.vocabulary_size, dtype=torch.bool)
+        barred = torch.zeros(width, self.vocabulary_size, dtype=torch.bool)
         barred[:, PAD] = True
         barred[word_starts] |= ~self._begins_with_space
-        return Canvas(row, mask, barred), _Given(len(tokens), tuple(given))
+        return Canvas(row, mask, torch.ones_like(mask), barred), _Given(len(tokens), tuple(given))
 
     @cached_property
     def _begins_with_space(self) -> Tensor:
-        texts = (self.tokenizer.token_text(token) for token in range(self.config.network.vocabulary_size))
+        texts = (self.tokenizer.token_text(token) for token in range(self.vocabulary_size))
         return torch.tensor([text.startswith(" ") for text in texts])
 
     def _write(
@@ -171,12 +211,15 @@ class Sundae:
         given: "_Given | None" = None,
     ) -> list[Written]:
         denoiser = as_denoiser(self.network)
-        state = None
-        for state in self._states(canvas, sampling or self.config.sampling, seed):
-            if watch is not None:
-                watch(state)
-        assert state is not None, "a chain has at least its start"
-        score = model_score(denoiser, state.tokens, inside=torch.ones_like(canvas.editable))
+        states = run_canvas(
+            denoiser,
+            canvas,
+            sampling=sampling or self.config.sampling,
+            vocabulary_size=self.vocabulary_size,
+            seed=seed,
+        )
+        state = last_of(states, watch)
+        score = model_score(denoiser, state.tokens, inside=canvas.inside)
         return [
             Written(
                 text=self.text(tokens) if given is None else self._filled(tokens, given),
@@ -187,14 +230,10 @@ class Sundae:
             for row, tokens in enumerate(state.tokens)
         ]
 
-    def _states(self, canvas: Canvas, sampling: SamplingConfig, seed: int) -> Iterator[ChainState]:
-        return run_canvas(
-            as_denoiser(self.network),
-            canvas,
-            sampling=sampling,
-            vocabulary_size=self.config.network.vocabulary_size,
-            seed=seed,
-        )
+    @property
+    def vocabulary_size(self) -> int:
+        """How many tokens there are."""
+        return self.config.network.vocabulary_size
 
     def text(self, tokens: Tensor) -> str:
         """What a canvas says: its tokens before the first pad."""

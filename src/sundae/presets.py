@@ -97,15 +97,15 @@ _TINY = RunConfig(
         vocabulary_size=1024, canvas=16, width=128, hidden=512, heads=4, decoder_layers=3, dropout=0.0
     ),
     training=TrainingConfig(
-        steps=600,
+        steps=300,
         batch_size=64,
-        learning_rate=3e-3,
-        warmup_steps=50,
+        learning_rate=4e-3,
+        warmup_steps=30,
         clip=1.0,
         ema_decay=0.99,
-        log_every=20,
-        validate_every=200,
-        checkpoint_every=200,
+        log_every=10,
+        validate_every=100,
+        checkpoint_every=100,
     ),
     sampling=SamplingConfig(steps=40, temperature=0.6, schedule="share", share=0.3),
 )

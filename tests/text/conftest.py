@@ -15,9 +15,10 @@ from sundae.text.prepare import prepare
 from sundae.text.recipe import Recipe
 from sundae.text.tokenizer import Tokenizer, train_tokenizer
 
+
 @pytest.fixture(scope="session")
 def byte_bpe() -> ByteBPETokenizer:
-    return train_byte_bpe(SENTENCES, vocabulary_size=340)
+    return train_byte_bpe(SENTENCES, vocabulary_size=330)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,31 @@
 
 import random
 
-WORDS = "the a cat dog bird sat ran sang on under over mat tree hill and then it was very happy <pad> naïve 猫".split()
+WORDS = [
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "bird",
+    "sat",
+    "ran",
+    "sang",
+    "on",
+    "under",
+    "over",
+    "mat",
+    "tree",
+    "hill",
+    "and",
+    "then",
+    "it",
+    "was",
+    "very",
+    "happy",
+    "<pad>",
+    "naïve",
+    "猫",
+]
 
 
 def make_sentences(count: int, seed: int = 0) -> list[str]:

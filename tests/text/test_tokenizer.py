@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from samples import SENTENCES
 
 from sundae.config import TokenizerKind
-from sundae.errors import CapabilityError, DataError, SundaeError, UsageError
+from sundae.errors import CapabilityError, DataError, UsageError
 from sundae.text.byte_bpe import ByteBPETokenizer, train_byte_bpe
 from sundae.text.counting import count_bounded
 from sundae.text.inputs import find_inputs
@@ -140,8 +140,8 @@ def test_byte_bpe_without_merges_holds_the_bytes_alone() -> None:
 
 
 def test_byte_bpe_fills_exactly_the_vocabulary_that_was_asked_for(byte_bpe: ByteBPETokenizer) -> None:
-    assert byte_bpe.vocabulary_size == 340
-    assert len({byte_bpe.token_text(token) for token in range(340)}) == 340
+    assert byte_bpe.vocabulary_size == 330
+    assert len({byte_bpe.token_text(token) for token in range(330)}) == 330
 
 
 def test_byte_bpe_learns_words_with_their_space(byte_bpe: ByteBPETokenizer) -> None:
@@ -154,7 +154,7 @@ def test_our_words_are_those_of_the_library(byte_bpe: ByteBPETokenizer) -> None:
     engine = tokenizers.Tokenizer(tokenizers.models.BPE())
     engine.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=340,
+        vocab_size=330,
         min_frequency=2,
         show_progress=False,
         special_tokens=["<pad>"],
@@ -178,9 +178,7 @@ for kind in ("byte-bpe", "word", "character"):
         out = tmp_path / seed
         out.mkdir()
         environment = {"PYTHONHASHSEED": seed, "TOKENIZERS_PARALLELISM": "true" if seed == "2" else "false"}
-        subprocess.run(
-            [sys.executable, "-c", program, tmp_path / "text", out], check=True, env=environment, timeout=60
-        )
+        subprocess.run([sys.executable, "-c", program, tmp_path / "text", out], check=True, env=environment, timeout=60)
         files = sorted(out.iterdir())
         seen.add(tuple(hashlib.sha256(path.read_bytes()).hexdigest() for path in files))
     assert len(seen) == 1
@@ -213,8 +211,8 @@ def test_a_saved_tokenizer_is_the_same_tokenizer(kind: TokenizerKind, any_tokeni
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_of_any_kind_and_value_decode(kind: TokenizerKind, any_tokenizer: Get) -> None:
     tokenizer = any_tokenizer(kind)
-    everything = np.arange(-3, tokenizer.vocabulary_size + 3)
-    tokenizer.decode(everything).encode("utf-8")
+    everything = range(-3, tokenizer.vocabulary_size + 3)
+    tokenizer.decode(np.asarray(everything)).encode("utf-8")
     assert tokenizer.decode([0, 0]) == tokenizer.decode([]) == ""
     assert len([tokenizer.token_text(token) for token in everything]) == len(everything)
 
@@ -245,7 +243,13 @@ def test_text_ends_at_the_first_pad() -> None:
 
 def test_words_are_ranked_by_frequency_then_by_text() -> None:
     tokenizer = train_words(["b b a a c", "d <unk> <pad> <pad> <pad>"], vocabulary_size=5)
-    assert [tokenizer.token_text(token) for token in range(tokenizer.vocabulary_size)] == ["<pad>", "<unk>", "a", "b", "c"]
+    assert [tokenizer.token_text(token) for token in range(tokenizer.vocabulary_size)] == [
+        "<pad>",
+        "<unk>",
+        "a",
+        "b",
+        "c",
+    ]
     assert tokenizer.encode("c a\t\n x <pad> <unk>") == [4, 2, 1, 1, 1]
     assert tokenizer.decode([4, 2, 1, 0]) == "c a <unk>"
 
@@ -317,9 +321,7 @@ def test_sentencepiece_models_of_others_must_keep_the_vocabulary_rule(tmp_path: 
     ours, theirs = tmp_path / "ours.model", tmp_path / "theirs.model"
     for path, marks in ((ours, {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}), (theirs, {})):
         with path.open("wb") as file:
-            library.SentencePieceTrainer.train(
-                sentence_iterator=iter(SENTENCES), model_writer=file, **common, **marks
-            )
+            library.SentencePieceTrainer.train(sentence_iterator=iter(SENTENCES), model_writer=file, **common, **marks)
     assert borrow_tokenizer(ours, kind="byte-bpe").kind == "sentencepiece"
     with pytest.raises(DataError, match="--pad_id=0"):
         borrow_tokenizer(theirs, kind="sentencepiece")
@@ -360,8 +362,7 @@ def check_damage(kind: TokenizerKind, tokenizer: Tokenizer, folder: Path, count:
         path.write_bytes(damage(sound, draw))
         try:
             loaded = load_tokenizer(path)
-        except SundaeError as error:
-            assert isinstance(error, DataError)
+        except DataError:
             refused += 1
             continue
         for text in HARD_TEXTS:
@@ -410,7 +411,7 @@ def change(content: Any, path: str, value: object) -> None:
         ("content/model/vocab/a", 10**6, "gaps or occur twice"),
         ("content/model/vocab/a", True, "not a whole number"),
         ("content/model/vocab/a", "1", "not a whole number"),
-        ("content/model/vocab/ \u2603", 340, "not of bytes"),
+        ("content/model/vocab/ \u2603", 330, "not of bytes"),
         ("content/pre_tokenizer", None, "no pre_tokenizer"),
         ("content/pre_tokenizer/add_prefix_space", True, "cut text"),
         ("content/normalizer", {"type": "Lowercase"}, "changes the text"),
@@ -455,7 +456,7 @@ def test_files_that_are_no_envelope_are_refused(content: str, tmp_path: Path) ->
 def test_a_panic_of_the_library_is_a_data_error(
     byte_bpe: ByteBPETokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class PanicException(BaseException):  # noqa: N818 - the name that pyo3 gives it
+    class PanicException(BaseException):
         pass
 
     def panic(*_: object) -> None:

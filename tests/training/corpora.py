@@ -26,7 +26,7 @@ def sentence_corpus(folder: Path, *, count: int = 400) -> Corpus:
 def crop_corpus(folder: Path) -> Corpus:
     text = folder / "text.txt"
     text.write_text(" ".join(sentences(400)), encoding="utf-8")
-    return prepare(Recipe(kind="crops", inputs=(text,), out=folder / "corpus", vocabulary=300, validation="0"))
+    return prepare(Recipe(kind="crops", inputs=(text,), out=folder / "corpus", vocabulary=290, validation="0"))
 
 
 def parallel_corpus(folder: Path, *, count: int = 200) -> Corpus:

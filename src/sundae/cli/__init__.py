@@ -18,6 +18,8 @@ VERBS = {
     "train": "a corpus to a model; the same command resumes",
     "generate": "a model's texts, from nothing",
     "fill": "a template with its blanks filled from both sides",
+    "demo": "a one-minute model, trained and run here",
+    "push": "a model folder, to a hub",
     "doctor": "what this machine and installation can do",
     "info": "a preset: its settings and its number of parameters",
 }

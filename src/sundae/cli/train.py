@@ -32,6 +32,8 @@ class Command:
     """CPU threads; 0 takes as many as there are cores."""
     samples: Annotated[int, arg(metavar="N")] = 4
     """Texts to write into the log at every validation."""
+    bleu: Annotated[int, arg(metavar="N")] = 0
+    """Translate so many validation sentences at every validation and log their BLEU (extra `measure`)."""
     tensorboard: bool = False
     """Log for TensorBoard too."""
     quiet: Annotated[bool, arg(aliases=["-q"])] = False

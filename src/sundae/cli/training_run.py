@@ -16,8 +16,10 @@ from sundae.core.network import Transformer
 from sundae.core.noise import Noise
 from sundae.errors import CapabilityError, DataError, UsageError
 from sundae.machine import keep_memory, probe_bfloat16
+from sundae.measure.bleu import corpus_bleu
 from sundae.model import Sundae, model_card
 from sundae.text.corpus import Corpus
+from sundae.text.tokenizer import Tokenizer
 from sundae.training.batches import Batch, plan_for
 from sundae.training.checkpoint import locked, write_text
 from sundae.training.loop import Trainer, Validation, final_weights, resume, train
@@ -26,6 +28,8 @@ from sundae.training.metrics import JsonLog, Log, TensorBoardLog
 
 if TYPE_CHECKING:
     from sundae.cli.train import Command
+
+_OURS = {"lock", "config.json", "metrics.jsonl", "checkpoints", "model", "tensorboard"}
 
 VALIDATION_TOKENS = 16_384
 """Canvas positions in the fixed validation batches: enough for a loss to about 1%, cheap enough to repeat."""
@@ -62,13 +66,17 @@ class ProgressLog:
             for sample in figures["samples"]:
                 self.say(f"  | {sample}")
         else:
-            shown = "  ".join(f"{name} {value:.3f}" for name, value in figures.items())
+            shown = "  ".join(f"{name} {_short(value)}" for name, value in figures.items())
             self.say(f"step {step}  {kind}: {shown}")
 
     def close(self) -> None:
         """Leave the terminal as it was."""
         if self.bar is not None:
             self.bar.stop()
+
+
+def _short(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 class Logs:
@@ -127,13 +135,13 @@ def _check_machine(config: RunConfig) -> None:
 def _claim(command: "Command", config: RunConfig) -> None:
     """Refuse a folder that holds something else; with --force, empty it."""
     run, described = command.out, command.out / "config.json"
+    strangers = sorted(entry.name for entry in run.iterdir() if entry.name not in _OURS)
+    if strangers:
+        raise UsageError(f"{run} is not a run", why=f"it holds {strangers[0]}", hint="another --out")
     if command.force:
         for entry in run.iterdir():
             if entry.name != "lock":
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    strangers = sorted(entry.name for entry in run.iterdir() if entry.name != "lock")
-    if strangers and not described.exists():
-        raise UsageError(f"{run} is not empty", why=f"and not a run: it holds {strangers[0]}", hint="another --out")
     if described.exists():
         try:
             before = RunConfig.from_dict(json.loads(described.read_text(encoding="utf-8")))
@@ -192,10 +200,8 @@ def _train(command: "Command", config: RunConfig, corpus: Corpus) -> None:
 
 def _start_from(network: Transformer, name: str, corpus: Corpus) -> None:
     model = Sundae.from_pretrained(name)
-    probe = "The quick brown fox, 123 · naïve"
-    if model.tokenizer.vocabulary_size != corpus.vocabulary_size or model.tokenizer.encode(
-        probe
-    ) != corpus.tokenizer.encode(probe):
+    ours, theirs = corpus.tokenizer, model.tokenizer
+    if ours.kind != theirs.kind or _token_texts(ours) != _token_texts(theirs):
         raise UsageError(
             f"--init {name}",
             why="the corpus was prepared with another tokenizer",
@@ -205,6 +211,10 @@ def _start_from(network: Transformer, name: str, corpus: Corpus) -> None:
         network.load_state_dict(model.network.state_dict())
     except RuntimeError as error:
         raise UsageError(f"--init {name}", why=f"its network differs from the preset's: {error}") from None
+
+
+def _token_texts(tokenizer: Tokenizer) -> list[str]:
+    return [tokenizer.token_text(token) for token in range(tokenizer.vocabulary_size)]
 
 
 def _validations(command: "Command", config: RunConfig, corpus: Corpus, trainer: Trainer) -> dict[str, Validation]:
@@ -217,7 +227,29 @@ def _validations(command: "Command", config: RunConfig, corpus: Corpus, trainer:
     if command.samples and not config.network.translates:
         model = Sundae(trainer.network, corpus.tokenizer, config)
         validations["samples"] = lambda: {"samples": [each.text for each in model.generate(command.samples)]}
+    if command.bleu:
+        validations["bleu"] = _bleu_validation(command, config, corpus, trainer)
     return validations
+
+
+def _bleu_validation(command: "Command", config: RunConfig, corpus: Corpus, trainer: Trainer) -> Validation:
+    if not config.network.translates:
+        raise UsageError(f"--bleu {command.bleu}", why="only translations have references; this corpus has no sources")
+    held_out, tokenizer = corpus.split("validation"), corpus.tokenizer
+    rows = range(min(command.bleu, len(held_out)))
+    sources = [tokenizer.decode(held_out.source(row).tolist()) for row in rows]
+    references = [tokenizer.decode(held_out.text(row).tolist()) for row in rows]
+    model = Sundae(trainer.network, tokenizer, config)
+
+    def validate_bleu() -> dict[str, Any]:
+        hypotheses: list[str] = []
+        for begin in range(0, len(sources), 32):
+            hypotheses += [each.text for each in model.translate(sources[begin : begin + 32])]
+        bleu = corpus_bleu(hypotheses, references)
+        return {"bleu": bleu.score, "signature": bleu.signature, "sentences": len(sources)}
+
+    corpus_bleu(references, references)  # is it installed?  Better asked now than after an hour
+    return validate_bleu
 
 
 def _fixed_batches(config: RunConfig, held_out: Any) -> list[Batch]:

@@ -1,6 +1,6 @@
 """A request as the chain sees it: a canvas with what is given, what is open, and what may not be written there."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,23 +16,42 @@ from sundae.decoding.rules import build_rule
 
 @dataclass(frozen=True)
 class Canvas:
-    """`template` holds the given tokens, `editable` marks the open positions.
+    """`template` holds the given tokens, `editable` marks the open positions, `inside` those that a row owns at all.
 
     `barred` (positions by tokens) is True where a token may not be written; None: anything goes.
     """
 
     template: Tensor
     editable: Tensor
+    inside: Tensor
     barred: Tensor | None = None
 
     @classmethod
-    def empty(cls, width: int, *, rows: int) -> "Canvas":
-        """Nothing given: unconditional generation."""
-        return cls(torch.full((rows, width), PAD), torch.ones(rows, width, dtype=torch.bool))
+    def empty(cls, width: int, *, rows: int, widths: Tensor | None = None) -> "Canvas":
+        """Nothing given: unconditional generation, or translation with a canvas of its own for each row."""
+        inside = torch.ones(rows, width, dtype=torch.bool)
+        if widths is not None:
+            inside = torch.arange(width) < widths[:, None]
+        return cls(torch.full((rows, width), PAD), inside, inside)
 
     def repeated(self, times: int) -> "Canvas":
         """The same request several times, for candidates that differ by their noise."""
-        return Canvas(self.template.repeat_interleave(times, 0), self.editable.repeat_interleave(times, 0), self.barred)
+        rows = (each.repeat_interleave(times, 0) for each in (self.template, self.editable, self.inside))
+        return Canvas(*rows, barred=self.barred)
+
+
+Watch = Callable[[ChainState], None]
+
+
+def last_of(states: Iterator[ChainState], watch: Watch | None = None) -> ChainState:
+    """Drain a chain, showing each state to `watch`."""
+    state = next(states)
+    if watch is not None:
+        watch(state)
+    for state in states:
+        if watch is not None:
+            watch(state)
+    return state
 
 
 def constrained(denoiser: Denoiser, barred: Tensor) -> Denoiser:
@@ -60,7 +79,7 @@ def run_canvas(
         steps=sampling.steps,
         noise=noise,
         samples=samples,
-        inside=torch.ones_like(canvas.editable),
+        inside=canvas.inside,
         editable=canvas.editable,
         stop=sampling.stop_early,
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sundae.errors import DataError, UsageError
 from sundae.text.counting import by_frequency, count_bounded
@@ -44,7 +44,7 @@ _BYTE_OF_SYMBOL = {symbol: byte for byte, symbol in enumerate(_byte_symbols())}
 class ByteBPETokenizer:
     """Byte-level BPE by the `tokenizers` library, without normalisation and without special tokens."""
 
-    kind: ClassVar[Literal["byte-bpe"]] = "byte-bpe"
+    kind: Literal["byte-bpe"] = "byte-bpe"
 
     def __init__(self, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> None:
         self.vocabulary_size = len(vocabulary)

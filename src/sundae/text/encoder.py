@@ -58,10 +58,10 @@ class Encoder:
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, folder: Path, *, excluded: frozenset[int]) -> None:
         self._recipe, self._tokenizer, self._excluded = recipe, tokenizer, excluded
         self._seen: set[int] = set()
-        self._documents = 0
+        self._inside_document = False
+        self.documents = 0  # how many the pieces of crops came from
         self._batch: list[tuple[Entry, SplitName]] = []
         self._characters = 0
-        self._stack = ExitStack()
         self._splits: dict[SplitName, _SplitWriter] = {}
         with ExitStack() as stack:
             for name in SPLITS:
@@ -103,13 +103,10 @@ class Encoder:
         train = self._splits["train"]
         if train.text.tokens == 0:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(train.dropped.items()))
-            raise DataError("no text is left to train on", why=f"dropped: {reasons}" if reasons else "")
+            raise DataError(
+                "no text is left to train on", why=f"dropped: {reasons}" if reasons else "all of it is for validation"
+            )
         return {name: split.facts() for name, split in self._splits.items()}
-
-    @property
-    def documents(self) -> int:
-        """How many documents the pieces of crops came from."""
-        return self._documents
 
     def _reason_to_drop(self, entry: Entry, split: SplitName) -> DropReason | None:
         if entry.empty:
@@ -163,8 +160,10 @@ class Encoder:
                     split.text.end()
             self._splits[name].unknown += self._count_unknown(ids)
             self._splits[name].text.extend(ids)
+            self._inside_document = True
         if last:
-            self._documents += 1
+            self.documents += self._inside_document
+            self._inside_document = False
             for split in self._splits.values():
                 if split.text.inside:
                     split.text.end()

@@ -64,10 +64,10 @@ class Survey:
     def add(self, key: int) -> None:
         """Take note of one text."""
         self.texts += 1
-        room = max(1, self.wish.count, self.wish.most or 0)
         if key in self._kept:
             return
-        if len(self._smallest) < room:
+        # One more than is wanted, to know that something is left to train on.
+        if len(self._smallest) <= max(1, self.wish.count, self.wish.most or 0):
             heapq.heappush(self._smallest, -key)
         elif key < -self._smallest[0]:
             self._kept.discard(-heapq.heapreplace(self._smallest, -key))
@@ -81,16 +81,16 @@ class Survey:
         if not self.wish.wants_some:
             return 0
         if self.wish.count:
-            if len(keys) < self.wish.count or self.texts <= self.wish.count:
+            if len(keys) <= self.wish.count:
                 raise UsageError(
                     f"--validation {self.wish.count}",
                     why=f"of {self.texts:,} texts some must be left to train on, and equal ones stay together",
                 )
             return keys[self.wish.count - 1] + 1
-        if self.texts < 2 or len(keys) < 1:
+        if len(keys) < 2:
             return 0  # a single text cannot be divided
         if self.wish.most is not None:
             wanted = max(1, min(self.wish.most, round(self.texts * self.wish.share)))
-            return keys[min(wanted, len(keys)) - 1] + 1
+            return keys[min(wanted, len(keys) - 1) - 1] + 1
         # A share of few texts may fall on none of them; one at least is kept.
         return max(int(self.wish.share * _HASHES), keys[0] + 1)

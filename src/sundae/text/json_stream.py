@@ -61,6 +61,7 @@ class _Window:
     def item(self) -> object:
         """The value that begins at the next mark."""
         self.next_mark()
+        failure = ""
         while True:
             ended = False
             try:

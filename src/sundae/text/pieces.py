@@ -17,8 +17,7 @@ class Piece(NamedTuple):
     last: bool
 
 
-END = None
-Stretch = str | None  # a part of a document, of any size, or END after its last one
+Stretch = str | None  # a part of a document, of any size, or None after its last one
 
 
 def safe_cut(text: str, start: int, end: int) -> int:
@@ -37,7 +36,7 @@ def cut_stretches(stretches: Iterable[Stretch], *, longest: int = LONGEST_PIECE)
     waiting: list[str] = []
     size = 0
     for stretch in stretches:
-        if stretch is not END:
+        if stretch is not None:
             waiting.append(stretch)
             size += len(stretch)
             if size <= longest:
@@ -48,7 +47,7 @@ def cut_stretches(stretches: Iterable[Stretch], *, longest: int = LONGEST_PIECE)
             cut = safe_cut(text, start, start + longest)
             yield Piece(text[start:cut], last=False)
             start = cut
-        if stretch is END:
+        if stretch is None:
             yield Piece(text[start:], last=True)
             waiting, size = [], 0
         else:
@@ -76,7 +75,7 @@ def split_lines(chunks: Iterable[str], *, longest: int = LONGEST_PIECE) -> Itera
 def _cut_line(line: str, *, longest: int) -> Iterator[Piece]:
     if len(line) <= longest:
         return iter((Piece(line, last=True),))
-    return cut_stretches((line, END), longest=longest)
+    return cut_stretches((line, None), longest=longest)
 
 
 def split_paragraphs(lines: Iterable[Piece]) -> Iterator[Stretch]:
@@ -85,14 +84,14 @@ def split_paragraphs(lines: Iterable[Piece]) -> Iterator[Stretch]:
     for piece in lines:
         if fresh and piece.last and not piece.text.strip():
             if inside:
-                yield END
+                yield None
             inside = False
         else:
             yield ("\n" if inside and fresh else "") + piece.text
             inside = True
         fresh = piece.last
     if inside:
-        yield END
+        yield None
 
 
 class Record(NamedTuple):

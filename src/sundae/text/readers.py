@@ -9,7 +9,6 @@ from sundae.errors import DataError, UsageError
 from sundae.text.inputs import Format, InputFile
 from sundae.text.json_stream import LONGEST_ITEM, read_items
 from sundae.text.pieces import (
-    END,
     LONGEST_PIECE,
     Piece,
     Record,
@@ -33,12 +32,12 @@ def read_documents(
     """The documents of one file, in pieces; a record of a structured file is a document."""
     if file.format in _STRUCTURED:
         for (text,) in _read_fields(file, (field,), watch=watch):
-            yield from cut_stretches((text, END))
+            yield from cut_stretches((text, None))
         return
     chunks = _chunks(file, watch)
     match split:
         case "file":
-            yield from cut_stretches(chain(chunks, (END,)))
+            yield from cut_stretches(chain(chunks, (None,)))
         case "paragraph":
             yield from cut_stretches(split_paragraphs(split_lines(chunks)))
         case "line":

@@ -6,7 +6,7 @@ import hashlib
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 from sundae.errors import CapabilityError, DataError, UsageError
 from sundae.text.envelope import PAD, PAD_ID, UNKNOWN, UNKNOWN_ID, require_unicode, write_envelope
@@ -19,7 +19,7 @@ _THREADS = 4  # fixed: the number of partial sums may show in the last bits
 class SentencePieceTokenizer:
     """A SentencePiece model that travels inside tokenizer.json."""
 
-    kind: ClassVar[Literal["sentencepiece"]] = "sentencepiece"
+    kind: Literal["sentencepiece"] = "sentencepiece"
 
     def __init__(self, model: bytes, *, where: str) -> None:
         self._model = model

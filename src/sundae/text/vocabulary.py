@@ -4,7 +4,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal, Self, cast
+from typing import Literal, Self, cast
 
 from sundae.errors import DataError, UsageError
 from sundae.text.counting import MOST_DISTINCT, by_frequency, count_bounded
@@ -67,7 +67,7 @@ class _ClosedVocabulary(ABC):
 
     @classmethod
     def _checked(cls, tokens: Sequence[object], *, where: str) -> Self:
-        known = set(_SPECIAL)
+        known: set[str] = set(_SPECIAL)
         for number, token in enumerate(tokens):
             if not (isinstance(token, str) and cls._is_token(token)):
                 raise DataError(f"{where} is not a tokenizer", why=f"entry {number} is {token!r}, not a token")
@@ -112,7 +112,7 @@ class _Listed(_ClosedVocabulary):
 class WordTokenizer(_Listed):
     """Words between whitespace."""
 
-    kind: ClassVar[Literal["word"]] = "word"
+    kind: Literal["word"] = "word"
 
     def _cut(self, text: str) -> Iterable[str]:
         return text.split()
@@ -132,7 +132,7 @@ class WordTokenizer(_Listed):
 class PretokenisedTokenizer(_Listed):
     """Tokens between single spaces, in text that another program has cut; any other character may be part of one."""
 
-    kind: ClassVar[Literal["pretokenised"]] = "pretokenised"
+    kind: Literal["pretokenised"] = "pretokenised"
 
     def _cut(self, text: str) -> Iterable[str]:
         # A line break ends a text and is no part of its last token.
@@ -153,7 +153,7 @@ class PretokenisedTokenizer(_Listed):
 class CharacterTokenizer(_ClosedVocabulary):
     """Single characters (code points)."""
 
-    kind: ClassVar[Literal["character"]] = "character"
+    kind: Literal["character"] = "character"
 
     def _cut(self, text: str) -> Iterable[str]:
         return text

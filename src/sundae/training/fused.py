@@ -19,6 +19,7 @@ SLICE_ELEMENTS = 1 << 21
 
 class _FusedJudgement(torch.autograd.Function):
     @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)  # the loss is never in half precision
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx: Any,
         hidden: Tensor,
@@ -72,6 +73,7 @@ class _FusedJudgement(torch.autograd.Function):
         return (loss / tokens).to(hidden.dtype), sample, right
 
     @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
     def backward(ctx: Any, loss_gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         gradient, weight_gradient = ctx.gradients
         ctx.gradients = None

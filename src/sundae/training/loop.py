@@ -100,7 +100,8 @@ class Trainer:
         for micro, batch in enumerate(batches):
             noise = self.noise.fold(self.step, micro)
             torch.manual_seed(noise.seed % (1 << 63))  # dropout, the one thing that torch's generator decides
-            losses = self.module(batch, noise)
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.config.precision == "bfloat16"):
+                losses = self.module(batch, noise)
             share = batch.tokens / tokens
             (losses.total * share).backward()
             for name, value in {"loss": losses.total.detach(), **losses.parts}.items():

@@ -47,8 +47,8 @@ class MovingAverage:
     @torch.no_grad()
     def update(self, network: nn.Module, step: int) -> None:
         decay = min(self.decay, (1 + step) / (10 + step))
-        current = [weight.detach() for weight in network.parameters()]
-        torch._foreach_lerp_(list(self.weights.values()), current, 1 - decay)
+        for name, weight in network.named_parameters():
+            self.weights[name].lerp_(weight.detach(), 1 - decay)
 
 
 def average(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:

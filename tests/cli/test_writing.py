@@ -1,0 +1,118 @@
+"""`generate`, `fill` and `push` as a user meets them."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from sundae.cli import main
+from test_model import model_of
+from training.corpora import sentence_corpus
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    corpus = sentence_corpus(tmp_path_factory.mktemp("corpus"))
+    place = tmp_path_factory.mktemp("model") / "model"
+    model_of(corpus).save_pretrained(place)
+    return str(place)
+
+
+def test_generate_prints_one_text_a_line(folder: str, capsys):
+    assert main(["generate", "--model", folder, "-n", "3", "--json", "--threads", "1"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(lines) == 3
+    assert set(lines[0]) == {"text", "score", "steps", "network_calls"}
+
+
+def test_flags_mean_what_they_say(folder: str, capsys):
+    common = ["generate", "--model", folder, "--json", "--threads", "1"]
+    assert main([*common, "-T", "0"]) == 0
+    assert json.loads(capsys.readouterr().out)["network_calls"] == 0
+    assert main([*common, "-t", "0", "--rule", "argmax-unrolled", "-T", "2"]) == 0
+    assert json.loads(capsys.readouterr().out)["network_calls"] == 3
+    assert main([*common, "--seed", "1"]) == 0
+    one = capsys.readouterr().out
+    assert main([*common, "--seed", "1"]) == 0
+    assert capsys.readouterr().out == one
+
+
+def test_fill_reads_templates_from_standard_input(folder: str, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("the [[2]] sees\n\n[[1]] dog\n"))
+    assert main(["fill", "-", "--model", folder, "-n", "2", "--threads", "1"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) >= 4
+
+
+def test_watch_goes_to_standard_error(folder: str, capsys):
+    assert main(["fill", "the [[2]] sees", "--model", folder, "-T", "3", "--watch", "--threads", "1"]) == 0
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 1
+    assert "changed" in said.err
+
+
+def test_output_can_go_to_a_file(folder: str, tmp_path: Path, capsys):
+    assert (
+        main(["generate", "--model", folder, "-n", "2", "--json", "-o", str(tmp_path / "texts"), "--threads", "1"]) == 0
+    )
+    assert capsys.readouterr().out == ""
+    assert len((tmp_path / "texts").read_text(encoding="utf-8").splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        (["-n", "0"], 2),
+        (["-t", "-1"], 2),
+        (["-T", "-1"], 2),
+        (["--rule", "magic"], 2),
+        (["--share", "2"], 2),
+        (["--model", "nowhere"], 3),
+        (["-o", "/nowhere/file"], 3),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_an_exit_code(folder: str, capsys, more: list[str], code: int):
+    assert main(["generate", "--model", folder, "--threads", "1", *more]) == code
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+
+
+def test_push_refuses_what_is_not_a_model(tmp_path: Path, capsys):
+    pytest.importorskip("huggingface_hub")
+    assert main(["push", str(tmp_path / "nowhere"), "some/name"]) == 3
+    assert main(["push", str(tmp_path), "some/name"]) == 3
+    assert "is not a model folder" in capsys.readouterr().err
+
+
+def test_push_uploads_the_four_files_and_says_where(folder: str, capsys, monkeypatch):
+    hub = pytest.importorskip("huggingface_hub")
+    asked = {}
+
+    class Api:
+        """The hub itself cannot be reached from a test; this records what it would be asked."""
+
+        def create_repo(self, name: str, *, private: bool, exist_ok: bool) -> None:
+            asked["create"] = (name, private, exist_ok)
+
+        def upload_folder(self, *, repo_id: str, folder_path: Path, allow_patterns: list[str]) -> str:
+            asked["upload"] = (repo_id, str(folder_path), allow_patterns)
+            return "somewhere"
+
+    monkeypatch.setattr(hub, "HfApi", Api)
+    assert main(["push", folder, "some/name"]) == 0
+    assert asked["create"] == ("some/name", True, True)
+    assert asked["upload"][2] == ["config.json", "model.safetensors", "tokenizer.json", "README.md"]
+    assert capsys.readouterr().out == "somewhere\n"
+
+
+def test_push_that_fails_is_one_line(folder: str, capsys, monkeypatch):
+    hub = pytest.importorskip("huggingface_hub")
+
+    class Api:
+        def create_repo(self, *_, **__) -> None:
+            raise OSError("Name or service not known")
+
+    monkeypatch.setattr(hub, "HfApi", Api)
+    assert main(["push", folder, "some/name"]) == 3
+    assert capsys.readouterr().err == "sundae: cannot push to 'some/name': Name or service not known\n"
