@@ -48,9 +48,8 @@ format: venv  ## rewrite the sources as ruff wants them
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-demo: venv  ## what this machine can do, and a preset of the paper
-	$(BIN)/sundae doctor
-	$(BIN)/sundae info paper-wmt14-ende
+demo: venv  ## train a small model for about a minute and let it write
+	$(BIN)/sundae demo
 
 clean:  ## remove .venv, caches and build products
 	rm -rf .venv build dist .coverage .hypothesis .import_linter_cache .pytest_cache .ruff_cache

@@ -3,8 +3,8 @@
     python benchmarks/everyday_corpus.py DATA OUT.txt
 
 DATA holds `tatoeba_anki/*/*.txt` (two-column TSV, English first; CC BY 2.0 FR, from Tatoeba through the Anki exports of
-manythings.org) and `coco_captions/image_coco.train.txt` (MS COCO captions, CC BY 4.0, as in Texygen).  One sentence a line,
-each once, in a fixed order; captions get the capital letter that Tatoeba's sentences have.
+manythings.org) and `coco_captions/image_coco.train.txt` (MS COCO captions, CC BY 4.0, as in Texygen).  One sentence a
+line, each once, in a fixed order; captions get the capital letter that Tatoeba's sentences have.
 """
 
 import argparse

@@ -3,7 +3,7 @@
     python benchmarks/train_speed.py [--threads 2] [--repeats 7]
 
 One run measures, alternating: the GEMM peak, our step, and the same step written plainly after the paper's listing
-(cross_entropy, Categorical).  Utilisation is the matmul FLOPs that the step needs (nothing counted twice) / time / peak.
+(cross_entropy, Categorical).  Utilisation is the matmul FLOPs that the step needs, nothing counted twice, / time / peak.
 """
 
 import argparse
@@ -13,18 +13,18 @@ import statistics
 import time
 from collections.abc import Callable
 
-import sundae  # noqa: F401 - its CPU guard comes before torch
 import torch
 import torch.nn.functional as F
 
+import sundae
 from sundae.config import NetworkConfig, ObjectiveConfig, TrainingConfig
 from sundae.core.corruption import corrupt, corruption_rates
 from sundae.core.length import half_length, length_loss, text_length
 from sundae.core.network import Transformer
 from sundae.core.noise import Noise
 from sundae.training.batches import Batch
-from sundae.training.losses import DenoisingLoss
 from sundae.training.loop import Trainer
+from sundae.training.losses import DenoisingLoss
 
 CASES = {
     "4+4 layers, d 128": NetworkConfig(

@@ -1,22 +1,53 @@
 """What the README and the docs say is run here."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from training.corpora import sentences
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMANDS = [line.partition("#")[0].split() for line in README.splitlines() if line.startswith("sundae ")]
+COMMANDS = [shlex.split(line, comments=True) for line in README.splitlines() if line.startswith("sundae ")]
+QUICK = [words for words in COMMANDS if words[1] in ("doctor", "info")]
+JOURNEY = [words for words in COMMANDS if words not in QUICK]
+# The journey as it stands, but with a network and a run that take seconds.
+SMALL = [
+    "network.width=16",
+    "network.hidden=32",
+    "network.heads=2",
+    "network.decoder_layers=1",
+    "training.steps=4",
+    "sampling.steps=4",
+]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", QUICK, ids=" ".join)
 def test_command_of_the_readme_runs(command: list[str]):
     done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+def test_the_readme_s_way_from_files_to_a_model(tmp_path: Path):
+    (tmp_path / "my-sentences.txt").write_text("\n".join(sentences(600)) + "\n", encoding="utf-8")
+    assert [words[1] for words in JOURNEY] == ["prepare", "train", "generate", "fill"]
+    for words in JOURNEY:
+        more = [*SMALL, "--threads", "1"] if words[1] == "train" else []
+        done = subprocess.run(
+            [sys.executable, "-m", *words, *more],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
 
 
 def test_python_of_the_readme_runs(capsys: pytest.CaptureFixture[str]):

@@ -19,6 +19,7 @@ _PUBLIC = {
     "RunConfig": "sundae.config",
     "SamplingConfig": "sundae.config",
     "TrainingConfig": "sundae.config",
+    "Sundae": "sundae.model",
     "preset": "sundae.presets",
     "Noise": "sundae.core.noise",
     "Transformer": "sundae.core.network",

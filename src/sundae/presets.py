@@ -94,20 +94,20 @@ _C4_32 = RunConfig(
 # Ours, for a CPU.  Vocabulary, canvas and tokenizer are those of the corpus that they are trained on.
 _TINY = RunConfig(
     network=NetworkConfig(
-        vocabulary_size=1024, canvas=16, width=128, hidden=512, heads=4, decoder_layers=3, dropout=0.0
+        vocabulary_size=1024, canvas=12, width=128, hidden=512, heads=4, decoder_layers=2, dropout=0.0
     ),
     training=TrainingConfig(
-        steps=300,
-        batch_size=64,
-        learning_rate=4e-3,
-        warmup_steps=30,
+        steps=600,
+        batch_size=48,
+        learning_rate=6e-3,
+        warmup_steps=50,
         clip=1.0,
         ema_decay=0.99,
         log_every=10,
-        validate_every=100,
-        checkpoint_every=100,
+        validate_every=200,
+        checkpoint_every=200,
     ),
-    sampling=SamplingConfig(steps=40, temperature=0.6, schedule="share", share=0.3),
+    sampling=SamplingConfig(steps=60, temperature=0.5, schedule="share", share=0.3),
 )
 _EVERYDAY = RunConfig(
     network=NetworkConfig(

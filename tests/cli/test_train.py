@@ -131,7 +131,7 @@ def test_another_run_in_the_same_folder_is_refused_unless_forced(tmp_path: Path,
     assert main(command(data, tmp_path / "run")) == 0
     assert main(command(data, tmp_path / "run", "training.learning_rate=0.002")) == 2
     said = capsys.readouterr().err
-    assert "holds another run: training.learning_rate was 0.003 and is now 0.002" in said
+    assert "holds another run: training.learning_rate was 0.006 and is now 0.002" in said
     assert main(command(data, tmp_path / "run", "training.learning_rate=0.002", "--force")) == 0
 
 

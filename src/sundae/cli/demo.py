@@ -14,7 +14,7 @@ from sundae.cli.generate import Command as Generate
 from sundae.cli.prepare import Command as Prepare
 from sundae.cli.train import Command as Train
 
-TEMPLATE = "The captain looked at the[[3]], and then the whale[[4]]"
+TEMPLATE = "The captain [[3]] the whale"
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class Command:
         _say("2. About a minute of training: mend corrupted text, and the model's own mending of it")
         Train(preset="tiny", data=corpus, out=run, threads=self.threads, samples=0).run()
         model = str(run / "model")
-        _say("3. Texts from nothing: every one began as sixteen random tokens")
-        Generate(model=model, count=5, threads=self.threads).run()
+        _say("3. Texts from nothing: every one began as twelve random tokens")
+        Generate(model=model, count=4, threads=self.threads).run()
         _say(f"4. A template, filled from both sides, with the chain shown: {TEMPLATE}")
-        Fill(model=model, template=TEMPLATE, threads=self.threads, steps=8, watch=True).run()
+        Fill(model=model, template=TEMPLATE, threads=self.threads, steps=10, watch=True).run()
         _say("This is a one-minute model: it knows some words and a little of how they follow one another, no more.")
 
 
