@@ -3,7 +3,7 @@
     python benchmarks/train_speed.py [--threads 2] [--repeats 7]
 
 One run measures, alternating: the GEMM peak, our step, and the same step written plainly after the paper's listing
-(cross_entropy, Categorical).  Utilisation is the matmul FLOPs that the step needs, nothing counted twice, / time / peak.
+(cross_entropy, Categorical).  Utilisation: the matmul FLOPs that the step needs, nothing counted twice, / time / peak.
 """
 
 import argparse
