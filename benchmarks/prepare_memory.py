@@ -21,6 +21,14 @@ from pathlib import Path
 import numpy as np
 
 PROMISE = 256_000_000
+# The child reads its own peak (Linux).  Not ru_maxrss: a child inherits that of its parent, who made the text.
+CHILD = r"""
+import pathlib, re, sys
+from sundae.cli import main
+code = main()
+print(re.search(r"VmHWM:\s*(\d+) kB", pathlib.Path("/proc/self/status").read_text())[1])
+sys.exit(code)
+"""
 LETTERS = np.frombuffer(b"etaoinshrdlcumwfgypbvkjxqz", dtype=np.uint8)
 
 
@@ -47,15 +55,10 @@ def make_line(path: Path, *, size: int, seed: int, spaces: bool) -> None:
 
 def run_prepare(text: Path, out: Path, *, vocabulary: int) -> Run:
     """Prepare crops in a process of its own."""
-    command = [sys.executable, "-c", "import sys; from sundae.cli import main; sys.exit(main())"]
     arguments = ["prepare", "crops", str(text), "--out", str(out), "--vocabulary", str(vocabulary), "-q"]
     start = time.perf_counter()
-    child = subprocess.Popen([*command, *arguments])
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        sys.exit(f"prepare ended with {child.returncode}")
-    return Run(peak=usage.ru_maxrss * 1024, seconds=time.perf_counter() - start)
+    child = subprocess.run([sys.executable, "-c", CHILD, *arguments], stdout=subprocess.PIPE, text=True, check=True)
+    return Run(peak=int(child.stdout) * 1024, seconds=time.perf_counter() - start)
 
 
 def main() -> None:

@@ -11,25 +11,13 @@ install_import_hook("sundae.core", "beartype.beartype")
 
 import torch  # noqa: E402
 
-from sundae.config import NetworkConfig  # noqa: E402
+from networks import build  # noqa: E402
 from sundae.core.network import Transformer  # noqa: E402
 
 # A busy machine is slow, not wrong; the same examples every time, so that a failure can be seen again.
 settings.register_profile("sundae", deadline=None, derandomize=True)
 settings.load_profile("sundae")
 torch.set_num_threads(1)  # small tensors: a second thread waits more than it works
-
-
-def build(seed: int = 0, **changes: int | float | bool) -> Transformer:
-    """A small network with weights large enough that its predictions are far from uniform."""
-    torch.manual_seed(seed)
-    settings = {"vocabulary_size": 11, "canvas": 12, "width": 16, "hidden": 32, "heads": 2, "decoder_layers": 2}
-    network = Transformer(NetworkConfig(**(settings | {"dropout": 0.0, "length_hidden": 8} | changes)))  # pyright: ignore[reportArgumentType]
-    with torch.no_grad():
-        for name, weight in network.named_parameters():
-            if "embedding" in name or "position" in name:
-                weight.mul_(20)
-    return network.eval()
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from conftest import build
+from networks import build
 from sundae.config import RunConfig
 from sundae.core.network import Transformer
 from sundae.errors import CapabilityError, DataError, UsageError

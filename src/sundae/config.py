@@ -22,7 +22,7 @@ ScheduleName = Literal["all", "share", "triangle"]
 RateSpread = Literal["independent", "even"]
 Precision = Literal["float32", "bfloat16"]
 
-LOWEST_TEMPERATURE = 1e-3  # below it float32 logits / temperature may overflow; 0 itself is argmax
+LOWEST_TEMPERATURE = 1e-3  # less is argmax with rounding errors; 0 itself is argmax
 _MOST_FEATURES = 1 << 20  # for one dimension of a tensor: a slip of the keyboard must not overflow its size
 _MOST_LAYERS = 1 << 10
 
@@ -397,6 +397,18 @@ def _checked(key: str, value: object, wanted: Any) -> object:
 
 _TOO_LARGE = 1 << 63  # what a tensor and a seed can hold
 _NAMES: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+
+
+def read_config(path: Path) -> RunConfig:
+    """The configuration that lies beside a model's weights, or in a run's folder."""
+    try:
+        return RunConfig.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise DataError(f"{path.parent} is neither a model nor a run", why=f"it has no {path.name}") from None
+    except OSError as error:
+        raise DataError(f"cannot read {path}", why=error.strerror or str(error)) from None
+    except (ValueError, RecursionError, UsageError) as error:
+        raise DataError(f"{path} is damaged", why=str(error)) from None
 
 
 def read_toml(path: Path) -> dict[str, dict[str, object]]:

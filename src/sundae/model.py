@@ -1,6 +1,5 @@
 """The facade: text in, text out, and models on disk."""
 
-import json
 import os
 import shutil
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save_file
 from torch import Tensor, nn
 
-from sundae.config import RunConfig, SamplingConfig
+from sundae.config import RunConfig, SamplingConfig, read_config
 from sundae.core.length import PAD, canvas_for, likeliest_half_length, text_length
 from sundae.core.network import Memory, Transformer, as_denoiser
 from sundae.core.sampling import model_score
@@ -53,12 +52,12 @@ class Sundae:
         if not folder.is_dir():
             folder = _download(str(name))
         try:
-            config = RunConfig.from_dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+            config = read_config(folder / "config.json")
             # Read, not mapped: a mapped file that somebody cuts short would kill the process.
             weights = load((folder / "model.safetensors").read_bytes())
         except FileNotFoundError as error:
             raise DataError(f"{folder} is not a model folder", why=f"it has no {Path(error.filename).name}") from None
-        except (OSError, ValueError, RecursionError, SafetensorError, UsageError) as error:
+        except (OSError, ValueError, SafetensorError) as error:
             raise DataError(f"cannot load the model in {folder}", why=str(error)) from None
         tokenizer = load_tokenizer(folder / "tokenizer.json")
         network = Transformer(config.network)

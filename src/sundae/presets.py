@@ -1,4 +1,4 @@
-"""Named runs.  The `paper-` ones carry the figures of sections 3.1 and 3.2; see docs/presets.md for our readings."""
+"""Named runs.  The `paper-` ones carry the figures of sections 3.1 and 3.2; docs/paper-map.md has our readings."""
 
 from dataclasses import dataclass, replace
 

@@ -78,11 +78,20 @@ def test_what_cannot_be_is_one_line_and_an_exit_code(folder: str, capsys, more: 
     assert said.out == ""
 
 
+def test_info_shows_a_model_and_refuses_what_is_none(folder: str, tmp_path: Path, capsys):
+    assert main(["info", folder, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["config"]["network"]["width"] == 16
+    assert main(["info", str(tmp_path)]) == 3
+    assert "neither a model nor a run" in capsys.readouterr().err
+    (tmp_path / "config.json").write_text("{")
+    assert main(["info", str(tmp_path)]) == 3
+
+
 def test_push_refuses_what_is_not_a_model(tmp_path: Path, capsys):
     pytest.importorskip("huggingface_hub")
     assert main(["push", str(tmp_path / "nowhere"), "some/name"]) == 3
     assert main(["push", str(tmp_path), "some/name"]) == 3
-    assert "is not a model folder" in capsys.readouterr().err
+    assert "is neither a model nor a run" in capsys.readouterr().err
 
 
 def test_push_uploads_the_four_files_and_says_where(folder: str, capsys, monkeypatch):

@@ -33,6 +33,11 @@ def test_corruption_rate_is_uniform(spread):
     )
 
 
+def test_a_rate_belongs_to_its_sample():
+    rates = corruption_rates(SAMPLES, noise=Noise(1))
+    assert torch.equal(corruption_rates(SAMPLES[17:19], noise=Noise(1)), rates[17:19])
+
+
 def test_even_rates_leave_no_gap():
     rates = corruption_rates(SAMPLES[:10], noise=Noise(2), spread="even").sort().values
     assert torch.allclose(rates.diff(), torch.full((9,), 0.1), atol=1e-6)

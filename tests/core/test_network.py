@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from conftest import build
+from networks import build
 from sundae.core.network import Ask, Memory, Transformer, as_denoiser
 
 
@@ -66,6 +66,33 @@ def test_memory_slot_zero_is_the_length(translator: Transformer):
         assert one.visible[:, 0].all()
         assert not torch.allclose(one.keys[:, :, 0], other.keys[:, :, 0])
         assert torch.equal(one.keys[:, :, 1:], other.keys[:, :, 1:])
+
+
+def test_the_decoder_depends_on_every_source_token_and_on_the_length(translator: Transformer):
+    source, inside, text = random_tokens(1, 5), torch.ones(1, 5, dtype=torch.bool), random_tokens(1, 7, seed=1)
+    usual = translator(text, memory=remembered(translator, source, inside, torch.tensor([3])))
+    for position in range(5):
+        other = source.clone()
+        other[0, position] = (source[0, position] + 1) % 11
+        changed = translator(text, memory=remembered(translator, other, inside, torch.tensor([3])))
+        assert (changed - usual).abs().max() > 1e-6
+    longer = translator(text, memory=remembered(translator, source, inside, torch.tensor([4])))
+    assert (longer - usual).abs().max() > 1e-6
+
+
+def test_pads_inside_the_canvas_are_seen(network: Transformer):
+    text = random_tokens(1, 8)
+    padded = text.clone()
+    padded[0, 6:] = 0
+    assert ((network(padded) - network(text))[0, :6].abs().amax(-1) > 1e-6).all()
+
+
+def test_a_translating_network_needs_a_source_and_others_have_none(network: Transformer, translator: Transformer):
+    source, inside = random_tokens(1, 5), torch.ones(1, 5, dtype=torch.bool)
+    with pytest.raises(AssertionError, match="needs a source"):
+        translator(source)
+    with pytest.raises(AssertionError, match="others have none"):
+        network(source, memory=remembered(translator, source, inside, torch.tensor([3])))
 
 
 def test_without_length_prediction_memory_is_the_source_alone():

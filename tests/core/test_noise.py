@@ -52,8 +52,28 @@ def test_neighbouring_coordinates_are_independent():
         assert_frequencies(joint, np.full(64, int(joint.sum()) / 64))
 
 
-def test_uniform_never_reaches_one():
-    assert Noise(8).uniform(ROWS, COLUMNS).max() <= 1 - 2.0**-24
+def test_uniform_is_a_multiple_of_two_to_the_minus_24_below_one():
+    drawn = Noise(8).uniform(ROWS, COLUMNS) * 2**24
+    assert torch.equal(drawn, drawn.round())
+    assert drawn.max() < 2**24
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+def test_narrow_coordinates_give_the_same_numbers(dtype: torch.dtype):
+    rows = torch.arange(100)
+    assert torch.equal(Noise(8).uniform(rows), Noise(8).uniform(rows.to(dtype)))
+
+
+def test_logits_that_are_not_numbers_give_a_token_all_the_same():
+    # The loss is then not finite either, and that is what stops a run: an index error would hide why.
+    logits = torch.full((2, 5), float("nan"))
+    assert (sample_categorical(logits, uniform=torch.tensor([0.1, 0.9])) < 5).all()
+
+
+def test_half_precision_logits_are_sampled_in_float32():
+    logits = torch.zeros(30_000, 500, dtype=torch.bfloat16)
+    drawn = sample_categorical(logits, uniform=Noise(11).uniform(torch.arange(30_000)))
+    assert_frequencies(torch.bincount(drawn, minlength=500), np.full(500, 60))
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from conftest import build
+from networks import build
 from sundae.config import TrainingConfig
 from sundae.presets import preset
 from sundae.training.optimiser import MovingAverage, average, build_optimiser, learning_rate

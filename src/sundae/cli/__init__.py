@@ -21,7 +21,7 @@ VERBS = {
     "demo": "a one-minute model, trained and run here",
     "push": "a model folder, to a hub",
     "doctor": "what this machine and installation can do",
-    "info": "a preset: its settings and its number of parameters",
+    "info": "a preset or a model: its settings and its number of parameters",
 }
 
 _HELP = f"""usage: sundae VERB [ARGUMENTS]

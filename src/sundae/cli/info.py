@@ -1,4 +1,4 @@
-"""`sundae info PRESET`."""
+"""`sundae info PRESET|DIR`."""
 
 import json
 import sys
@@ -8,16 +8,16 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from sundae.config import NetworkConfig, parse_overrides, read_toml
+from sundae.config import NetworkConfig, RunConfig, parse_overrides, read_config, read_toml
 from sundae.presets import PRESETS, preset
 
 
 @dataclass(frozen=True)
 class Command:
-    """Show a preset: every setting and the number of parameters."""
+    """Show a preset, or the model or run in a folder: every setting and the number of parameters."""
 
-    preset: Annotated[Positional[str], arg(metavar="[PRESET]")] = ""
-    """Name of a preset; without it, all of them are listed."""
+    preset: Annotated[Positional[str], arg(metavar="[PRESET|DIR]")] = ""
+    """Name of a preset, or a folder of a model or run; without it, all presets are listed."""
     overrides: Annotated[Positional[tuple[str, ...]], arg(metavar="[SECTION.KEY=VALUE ...]")] = ()
     """Changes to the preset, such as network.width=512."""
     config: Annotated[Path | None, arg(metavar="FILE")] = None
@@ -30,7 +30,7 @@ class Command:
         if not self.preset:
             self._list()
             return
-        base = preset(self.preset)
+        base, summary = self._named()
         from_file = {} if self.config is None else read_toml(self.config)
         config = base.updated(from_file, parse_overrides(self.overrides))
         parameters = count_parameters(config.network)
@@ -38,7 +38,7 @@ class Command:
             content = {"preset": self.preset, "parameters": parameters, "config": config.to_dict()}
             sys.stdout.write(json.dumps(content, indent=2) + "\n")
             return
-        sys.stdout.write(f"{self.preset}: {PRESETS[self.preset].summary}\n")
+        sys.stdout.write(f"{self.preset}: {summary}\n")
         sys.stdout.write(f"parameters: {parameters['total']:,}\n")
         for part, count in parameters.items():
             if part != "total":
@@ -47,6 +47,13 @@ class Command:
             sys.stdout.write(f"\n[{section}]\n")
             for key, value in keys.items():
                 sys.stdout.write(f"{key} = {json.dumps(value)}\n")
+
+    def _named(self) -> tuple[RunConfig, str]:
+        folder = Path(self.preset)
+        if self.preset in PRESETS or not folder.is_dir():
+            return preset(self.preset), PRESETS[self.preset].summary
+        config = read_config(folder / "config.json")
+        return config, config.data.description or f"trained on {config.data.kind}"
 
     def _list(self) -> None:
         if self.json:

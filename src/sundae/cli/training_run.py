@@ -1,6 +1,5 @@
 """What `sundae train` does, composed from its parts; here torch may be imported."""
 
-import json
 import os
 import shutil
 import sys
@@ -11,10 +10,10 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from sundae.config import RunConfig
+from sundae.config import RunConfig, read_config
 from sundae.core.network import Transformer
 from sundae.core.noise import Noise
-from sundae.errors import CapabilityError, DataError, UsageError
+from sundae.errors import CapabilityError, UsageError
 from sundae.machine import keep_memory, probe_bfloat16
 from sundae.measure.bleu import corpus_bleu
 from sundae.model import Sundae, model_card
@@ -143,10 +142,7 @@ def _claim(command: "Command", config: RunConfig) -> None:
             if entry.name != "lock":
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     if described.exists():
-        try:
-            before = RunConfig.from_dict(json.loads(described.read_text(encoding="utf-8")))
-        except (ValueError, UsageError) as error:
-            raise DataError(f"{described} is damaged", why=str(error), hint="--force starts anew") from None
+        before = read_config(described)
         if before != config:
             raise UsageError(
                 f"{run} holds another run",

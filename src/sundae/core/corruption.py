@@ -1,4 +1,4 @@
-"""The corruption q(x^c | x), the prior p_0 it shares its noise with, and how far apart they are."""
+"""The corruption q(x^c | x), the prior p_0, and how far apart they are."""
 
 import math
 from typing import Literal, cast
@@ -24,7 +24,7 @@ def uniform_prior(
 def corruption_rates(
     samples: Int[Tensor, " batch"], *, noise: Noise, spread: Literal["independent", "even"] = "independent"
 ) -> Float[Tensor, " batch"]:
-    """alpha ~ U[0, 1], one for each sequence; `even` shifts one draw through the batch (lower variance, same law).
+    """alpha ~ U[0, 1], one for each sequence; `even` spaces a batch's rates evenly from one draw on.
 
     Paper: app. A.3, first stage.
     """

@@ -26,7 +26,7 @@ def half_length(length: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
 def canvas_for(half: Int[Tensor, " batch"], *, largest: int) -> Int[Tensor, " batch"]:
     """N = 8 ceil((2 l_d + 4) / 8), at most `largest`: a canvas that tells no more than l_d itself does.
 
-    Paper: sec. 3.1 pads every target to 128 tokens; this is our reading of it for small machines.
+    Paper: sec. 3.1 has canvases of up to 128 tokens; how one is chosen is our reading, for small machines.
     """
     return ((2 * half + 4 + 7) // 8 * 8).clamp(max=largest)
 

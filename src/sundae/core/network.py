@@ -201,6 +201,7 @@ class Transformer(nn.Module):
         memory: Memory | None = None,
     ) -> Float[Tensor, "batch length width"]:
         """The last hidden state; `inside` is False beyond a row's canvas, None where every canvas fills the width."""
+        assert (memory is not None) == self.config.translates, "a translating network needs a source, others have none"
         x = self._embed(tokens, self.positions)
         for block, source in zip(self.decoder, memory or [None] * len(self.decoder), strict=True):
             x = block(x, inside=inside, source=source)

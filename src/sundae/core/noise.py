@@ -42,7 +42,8 @@ class Noise:
     def _bits(self, *coordinates: int | Tensor) -> Tensor:
         state = torch.tensor(_signed(self.seed % (1 << 64)))
         for coordinate in coordinates:
-            state = _mix(state + _GAMMA * torch.as_tensor(coordinate))
+            # Always 64 bits: with a narrower coordinate torch would narrow the state, and the hash would collapse.
+            state = _mix(state + _GAMMA * torch.as_tensor(coordinate).long())
         return _mix(state + _GAMMA)
 
     def fold(self, *names: str | int) -> "Noise":
@@ -71,4 +72,5 @@ def sample_categorical(
     cumulative = torch.softmax(logits.float() / temperature, dim=-1).cumsum(-1)
     # Scaling by the last entry keeps the threshold below it whatever the rounding: an impossible token is never drawn.
     threshold = uniform.unsqueeze(-1) * cumulative[..., -1:]
-    return torch.searchsorted(cumulative, threshold, right=True).squeeze(-1)
+    drawn = torch.searchsorted(cumulative, threshold, right=True).squeeze(-1)
+    return drawn.clamp(max=logits.shape[-1] - 1)  # logits that are not numbers: let the loss say so, not an index error

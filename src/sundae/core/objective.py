@@ -41,7 +41,7 @@ def plain_judge(logits: Callable[[Tensor], Tensor], *, label_smoothing: float = 
     """
 
     def judge(hidden: Tensor, clean: Tensor, uniform: Tensor | None) -> Judgement:
-        scores = logits(hidden)
+        scores = logits(hidden).float()
         loss = F.cross_entropy(scores, clean, label_smoothing=label_smoothing)
         fixed = scores.detach()
         sample = None if uniform is None else sample_categorical(fixed, uniform=uniform, temperature=temperature)
@@ -65,9 +65,11 @@ def unrolled_loss(
     """L^(1:k), the (weighted) mean of L^(1) .. L^(k): each is the token mean over all canvases, pads included.
 
     `denoise` gives the hidden states of f_theta(. | x) and is called `steps` times; no gradient flows through samples.
+    `noise` must be another one at every update (fold the update's number in), or the same samples would be drawn again.
 
-    Paper: sec. 2.1; eq. 3; listing, unrolled_fn and build_loss_fn.
+    Paper: sec. 2.1; eq. 3 (by app. A.1 a bound on eq. 4); listing, unrolled_fn and build_loss_fn.
     """
+    assert len(weights) in (0, steps), "one weight for each step, or none"
     rows, positions = samples[:, None], torch.arange(clean.shape[1], device=clean.device)
     x = corrupted  # x_0 ~ q(. | x)
     judgements: list[Judgement] = []

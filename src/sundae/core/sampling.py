@@ -6,14 +6,14 @@ not change, and decides which rows are done.
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sundae.core.corruption import uniform_prior
-from sundae.core.length import text_length
+from sundae.core.length import PAD, text_length
 from sundae.core.network import Ask, Denoiser, Prediction
 from sundae.core.noise import Noise, sample_categorical
 
@@ -150,8 +150,8 @@ class ArgmaxUnrolled:
     """
 
     uncertain_share: float = 0.3
-    deterministic: bool = True
-    runs_to_end: bool = False
+    deterministic: ClassVar[bool] = True
+    runs_to_end: ClassVar[bool] = False
 
     def step(self, view: View) -> Generator[Ask, Prediction, Update]:
         logits = yield from view.logits(view.tokens, where=view.editable)  # lambda_t = f(. | y_t-1)
@@ -212,7 +212,7 @@ def unfold_chain(
 ) -> Generator[Ask | ChainState, Prediction, None]:
     """x_0 .. x_T as a conversation: yields Asks, to be answered, and after every step a ChainState.
 
-    Paper: eq. 1; sec. 2.2; sec. 3.2 ("stopping earlier if samples do not change anymore").
+    Paper: eq. 1, 5 to 7; sec. 2.2; sec. 3.2 ("stopping earlier if samples do not change anymore").
     """
     editable = editable & inside
     nothing, done = torch.zeros_like(editable), ~editable.any(1)
@@ -297,4 +297,4 @@ def model_score(
     logits = denoiser(Ask(tokens, rows, inside, inside)).logits.float()
     log_probability = logits.gather(1, tokens[inside][:, None]).squeeze(1) - logits.logsumexp(1)
     total = torch.zeros(tokens.shape, device=tokens.device).masked_scatter(inside, log_probability).sum(1)
-    return ModelScore(total, total / text_length(tokens).clamp(min=1))
+    return ModelScore(total, total / text_length(tokens.masked_fill(~inside, PAD)).clamp(min=1))
