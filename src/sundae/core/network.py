@@ -214,7 +214,7 @@ class Transformer(nn.Module):
 
 def _initialise(module: nn.Module) -> None:
     if isinstance(module, nn.Embedding):
-        nn.init.normal_(module.weight, std=0.02)
+        nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
     elif isinstance(module, nn.Linear):
         nn.init.normal_(module.weight, std=module.in_features**-0.5)
         nn.init.zeros_(module.bias)
