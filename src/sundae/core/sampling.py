@@ -5,8 +5,8 @@ not change, and decides which rows are done.
 """
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -150,8 +150,8 @@ class ArgmaxUnrolled:
     """
 
     uncertain_share: float = 0.3
-    deterministic: ClassVar[bool] = True
-    runs_to_end: ClassVar[bool] = False
+    deterministic: bool = field(default=True, init=False)
+    runs_to_end: bool = field(default=False, init=False)
 
     def step(self, view: View) -> Generator[Ask, Prediction, Update]:
         logits = yield from view.logits(view.tokens, where=view.editable)  # lambda_t = f(. | y_t-1)
