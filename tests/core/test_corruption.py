@@ -85,7 +85,7 @@ def test_divergence_equals_the_sum_over_all_texts(length: int, vocabulary_size: 
     assert corruption_divergence(length, vocabulary_size=vocabulary_size) == pytest.approx(kl, abs=1e-7)
 
 
-@pytest.mark.parametrize(("length", "vocabulary_size"), [(32, 32_000), (256, 32_000), (52, 5_699)])
+@pytest.mark.parametrize(("length", "vocabulary_size"), [(32, 32_000), (256, 32_000), (52, 5_695)])
 def test_divergence_is_finite_and_below_that_of_a_copy(length: int, vocabulary_size: int):
     divergence = corruption_divergence(length, vocabulary_size=vocabulary_size)
     # About half of the tokens are kept on average, and a kept token is worth log v nats.
