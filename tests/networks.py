@@ -14,5 +14,5 @@ def build(seed: int = 0, **changes: int | float | bool) -> Transformer:
     with torch.no_grad():
         for name, weight in network.named_parameters():
             if "embedding" in name or "position" in name:
-                weight.mul_(20)
+                weight.mul_(1.6)
     return network.eval()

@@ -107,7 +107,7 @@ _TINY = RunConfig(
         validate_every=200,
         checkpoint_every=200,
     ),
-    sampling=SamplingConfig(steps=60, temperature=0.5, schedule="share", share=0.3),
+    sampling=SamplingConfig(steps=60, temperature=0.8, schedule="share", share=0.3),
 )
 _EVERYDAY = RunConfig(
     network=NetworkConfig(

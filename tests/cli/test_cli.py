@@ -299,3 +299,9 @@ def test_output_that_cannot_be_written_is_one_line_and_exit_code_3():
     assert done.returncode == 3
     assert done.stderr.count("\n") == 1
     assert "space" in done.stderr
+
+
+def test_overrides_may_stand_anywhere(capsys: Capture) -> None:
+    assert main(["info", "paper-c4-32", "network.width=512", "--json", "training.steps=7"]) == 0
+    config = json.loads(capsys.readouterr().out)["config"]
+    assert (config["network"]["width"], config["training"]["steps"]) == (512, 7)

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -118,6 +119,41 @@ def test_other_kinds_of_corpora_train(tmp_path: Path, make):
     corpus = make(tmp_path)
     more = ["network.encoder_layers=1"] if corpus.kind == "parallel" else []
     assert main(command(corpus.folder, tmp_path / "run", *more)) == 0
+
+
+def test_bleu_of_decoded_validation_sentences_is_logged_with_its_signature(tmp_path: Path, data: Path, capsys):
+    pytest.importorskip("sacrebleu")
+    (tmp_path / "pairs").mkdir()
+    pairs = parallel_corpus(tmp_path / "pairs").folder
+    more = ["network.encoder_layers=1", "--bleu", "6", "training.validate_every=12"]
+    assert main(command(pairs, tmp_path / "run", *more)) == 0
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    (bleu,) = (line for line in lines if line["kind"] == "bleu")
+    assert 0 <= bleu["bleu"] <= 100
+    assert "tok:13a" in bleu["signature"]
+    assert bleu["sentences"] == 6
+    assert main(command(data, tmp_path / "other", "--bleu", "6")) == 2
+    assert "only translations have references" in capsys.readouterr().err
+
+
+def test_bfloat16_trains_where_the_machine_can(tmp_path: Path, data: Path):
+    from sundae.machine import probe_bfloat16
+
+    finding = probe_bfloat16()
+    if not finding.fine:
+        pytest.skip(finding.reason)
+    assert main(command(data, tmp_path / "run", "training.precision=bfloat16")) == 0
+    figures = losses(tmp_path / "run")
+    assert figures["train", 12] < figures["train", 2]
+
+
+@pytest.mark.slow
+def test_a_compiled_run_trains(tmp_path: Path, data: Path):
+    if shutil.which("g++") is None:
+        pytest.skip("torch.compile needs a C++ compiler")
+    child = start(command(data, tmp_path / "run", "training.compile=true", steps=4))
+    _, said = child.communicate(timeout=400)
+    assert child.returncode == 0, said
 
 
 def test_a_finished_run_is_left_as_it_is(tmp_path: Path, data: Path):

@@ -82,6 +82,9 @@ def _dispatch(arguments: list[str]) -> None:
 def _run_verb(verb: str, arguments: list[str]) -> None:
     import tyro
 
+    if verb in ("info", "train"):
+        # argparse's grammar, which tyro follows, takes a list of positionals in one place only: gather the overrides.
+        arguments = sorted(arguments, key=lambda argument: bool(re.match(r"[a-z]+\.\w+=", argument)))
     command = importlib.import_module(f"sundae.cli.{verb}").Command
     said = io.StringIO()
     try:
