@@ -167,7 +167,7 @@ def test_an_unknown_section_is_named_and_the_nearest_is_suggested(section: str) 
 
 def test_a_name_like_no_other_gets_the_whole_list() -> None:
     assert nearest("zzz", ["width", "heads"]) == "known are heads, width"
-    with pytest.raises(UsageError, match=r"known are data, frontier, network, objective, sampling, training"):
+    with pytest.raises(UsageError, match=r"known are baseline, data, frontier, network, objective, sampling, training"):
         RunConfig().updated({"qqqqqq": {}})
 
 

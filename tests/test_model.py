@@ -9,7 +9,8 @@ from networks import build
 from sundae.config import RunConfig
 from sundae.core.network import Transformer
 from sundae.errors import CapabilityError, DataError, UsageError
-from sundae.model import FILES, Sundae
+from sundae.folder import FILES
+from sundae.model import Sundae
 from sundae.text.corpus import Corpus
 from training.corpora import parallel_corpus, sentence_corpus, sentences
 

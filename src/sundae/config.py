@@ -15,6 +15,7 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from sundae.errors import DataError, UsageError
 
+NetworkKind = Literal["sundae", "autoregressive", "cmlm"]
 TokenizerKind = Literal["byte-bpe", "sentencepiece", "word", "character", "pretokenised"]
 CorpusKind = Literal["crops", "sentences", "parallel"]
 RuleName = Literal["low-temperature", "argmax-unrolled"]
@@ -59,11 +60,12 @@ def require_temperature(key: str, value: float) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
-    """The Transformer f_theta; without encoder layers it is decoder-only.
+    """The Transformer f_theta; without encoder layers it is decoder-only.  Other kinds are baselines on its blocks.
 
     Paper: sec. 3.1 (Experiment Settings), sec. 3.2, app. B.
     """
 
+    kind: NetworkKind = "sundae"
     vocabulary_size: int = 8000
     canvas: int = 32
     width: int = 256
@@ -117,6 +119,9 @@ class NetworkConfig:
             f"{min(divisors, key=lambda n: abs(n - self.heads))}",
         )
         _require(0 <= self.dropout < 1, "network.dropout", self.dropout, "must be at least 0 and below 1")
+        _require(
+            self.kind != "cmlm" or self.translates, "network.kind", self.kind, "translates only, and needs an encoder"
+        )
 
     @property
     def translates(self) -> bool:
@@ -131,7 +136,10 @@ class NetworkConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveConfig:
-    """The unrolled loss.  Paper: sec. 2.1, eq. 3."""
+    """The unrolled loss.  Paper: sec. 2.1, eq. 3.
+
+    `middle_share` is for the autoregressive twin: how many texts it learns as prefix, suffix and then the middle.
+    """
 
     unroll_steps: int = 2
     step_weights: tuple[float, ...] = ()
@@ -139,6 +147,7 @@ class ObjectiveConfig:
     label_smoothing: float = 0.0
     corruption_rates: RateSpread = "independent"
     length_weight: float = 1.0
+    middle_share: float = 0.0
 
     def __post_init__(self) -> None:
         _require_positive("objective", unroll_steps=self.unroll_steps)
@@ -169,6 +178,7 @@ class ObjectiveConfig:
             self.length_weight,
             "must be finite and not negative",
         )
+        _require_share("objective", middle_share=self.middle_share)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,6 +262,30 @@ class SamplingConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BaselineConfig:
+    """How a baseline decodes: beam search or sampling for the autoregressive twin, mask-predict for the CMLM."""
+
+    beam: int = 5
+    length_normalisation: float = 1.0
+    mask_predict_steps: int = 10
+    length_candidates: int = 5
+
+    def __post_init__(self) -> None:
+        _require_positive(
+            "baseline",
+            beam=self.beam,
+            mask_predict_steps=self.mask_predict_steps,
+            length_candidates=self.length_candidates,
+        )
+        _require(
+            0 <= self.length_normalisation < math.inf,
+            "baseline.length_normalisation",
+            self.length_normalisation,
+            "must be finite and not negative",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataConfig:
     """Which text, cut how, in which tokens.  Paper: sec. 3.1 (Experiment Settings), sec. 3.2."""
 
@@ -301,6 +335,7 @@ class RunConfig:
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    baseline: BaselineConfig = field(default_factory=BaselineConfig)
     data: DataConfig = field(default_factory=DataConfig)
     frontier: FrontierConfig = field(default_factory=FrontierConfig)
 

@@ -1,93 +1,51 @@
 """The facade: text in, text out, and models on disk."""
 
-import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
-from sundae.config import RunConfig, SamplingConfig, read_config
+from sundae.baselines.autoregressive import Autoregressive
+from sundae.baselines.cmlm import MaskedTransformer
+from sundae.baselines.kinds import build_network
+from sundae.baselines.models import AutoregressiveTwin, MaskPredictTranslator
+from sundae.config import RunConfig, SamplingConfig
 from sundae.core.length import PAD, canvas_for, likeliest_half_length, text_length
 from sundae.core.network import Memory, Transformer, as_denoiser
 from sundae.core.sampling import model_score
 from sundae.decoding.canvas import Canvas, Watch, last_of, run_canvas
+from sundae.decoding.written import Written
 from sundae.errors import CapabilityError, DataError, UsageError
+from sundae.folder import ModelFolder, read_model, require_fit, write_model
+from sundae.text.sources import pad_sources
 from sundae.text.template import Blank, parse_template
-from sundae.text.tokenizer import Tokenizer, load_tokenizer
-
-FILES = ("config.json", "model.safetensors", "tokenizer.json", "README.md")
-
-
-@dataclass(frozen=True)
-class Written:
-    """One finished text, what the model thinks of it, and what it cost."""
-
-    text: str
-    score: float
-    steps: int
-    network_calls: int
+from sundae.text.tokenizer import Tokenizer
 
 
 class Sundae:
     """A trained model with its tokenizer and settings."""
 
     def __init__(self, network: Transformer, tokenizer: Tokenizer, config: RunConfig) -> None:
-        if tokenizer.vocabulary_size != config.network.vocabulary_size:
-            raise DataError(
-                f"the tokenizer has {tokenizer.vocabulary_size} tokens",
-                why=f"the network was made for network.vocabulary_size={config.network.vocabulary_size}",
-            )
+        require_fit(tokenizer, config)
         self.network, self.tokenizer, self.config = network.eval(), tokenizer, config
 
     @classmethod
     def from_pretrained(cls, name: str | Path) -> "Sundae":
         """A model folder, or with the `hub` extra the id of a repository of such files."""
-        folder = Path(name)
-        if not folder.is_dir():
-            folder = _download(str(name))
-        try:
-            config = read_config(folder / "config.json")
-            # Read, not mapped: a mapped file that somebody cuts short would kill the process.
-            weights = load((folder / "model.safetensors").read_bytes())
-        except FileNotFoundError as error:
-            raise DataError(f"{folder} is not a model folder", why=f"it has no {Path(error.filename).name}") from None
-        except (OSError, ValueError, SafetensorError) as error:
-            raise DataError(f"cannot load the model in {folder}", why=str(error)) from None
-        tokenizer = load_tokenizer(folder / "tokenizer.json")
-        network = Transformer(config.network)
-        try:
-            network.load_state_dict({key: value.float() for key, value in weights.items()})
-        except RuntimeError as error:
-            raise DataError(f"the weights in {folder} do not fit its config.json", why=str(error)) from None
-        return cls(network, tokenizer, config)
+        model = load_model(name)
+        if not isinstance(model, cls):
+            kind = model.config.network.kind
+            raise UsageError(f"{name} is not a SUNDAE model", why=f"its network.kind is {kind}")
+        return model
 
     def save_pretrained(
         self, folder: Path, *, card: str = "", dtype: torch.dtype = torch.float32, force: bool = False
     ) -> None:
         """Write a self-contained model folder, whole or not at all."""
-        if folder.exists() and not force:
-            raise UsageError(f"{folder} exists", why="a model is never overwritten by accident", hint="--force")
-        temporary = folder.with_name(f".writing-{folder.name}-{os.getpid()}")
-        shutil.rmtree(temporary, ignore_errors=True)
-        try:
-            temporary.mkdir(parents=True)
-            (temporary / "config.json").write_text(self.config.to_json(), encoding="utf-8")
-            weights = {name: weight.to(dtype).contiguous() for name, weight in self.network.state_dict().items()}
-            save_file(weights, temporary / "model.safetensors", metadata={"format": "pt"})
-            self.tokenizer.save(temporary / "tokenizer.json")
-            (temporary / "README.md").write_text(card or model_card(self.config), encoding="utf-8")
-            if folder.exists():
-                shutil.rmtree(folder)
-            temporary.rename(folder)
-        except (OSError, SafetensorError) as error:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise DataError(f"cannot write the model to {folder}", why=str(error)) from None
+        save_model(self, folder, card=card, dtype=dtype, force=force)
 
     # ---- translating
 
@@ -103,11 +61,7 @@ class Sundae:
         if not sources:
             return []
         sampling = sampling or self.config.sampling
-        longest = self.config.network.source_positions
-        encoded = [torch.tensor(self.tokenizer.encode(text)[:longest], dtype=torch.long) for text in sources]
-        source = nn.utils.rnn.pad_sequence(encoded, batch_first=True, padding_value=PAD)
-        lengths = torch.tensor([len(ids) for ids in encoded])
-        inside = torch.arange(source.shape[1]) < lengths[:, None]
+        source, inside = pad_sources(self.tokenizer, sources, longest=self.config.network.source_positions)
         memory, widths = self._remember(source, inside)
         chosen = torch.arange(len(sources)).repeat_interleave(sampling.candidates)
         canvas = Canvas.empty(int(widths.max()), rows=len(chosen), widths=widths[chosen])
@@ -254,39 +208,35 @@ class _Given:
     parts: tuple[tuple[int, int, str], ...]
 
 
-def model_card(config: RunConfig, *, notes: str = "") -> str:
-    """A short README for a model folder."""
-    network = config.network
-    layers = f"{network.encoder_layers}+{network.decoder_layers}" if network.translates else str(network.decoder_layers)
-    return f"""# A SUNDAE model
-
-Written by Sundae, the implementation of *Step-unrolled Denoising Autoencoders for Text Generation* (ICLR 2022).
-
-| | |
-|---|---|
-| layers, width, hidden, heads | {layers}, {network.width}, {network.hidden}, {network.heads} |
-| vocabulary, canvas | {network.vocabulary_size} ({config.data.tokenizer}), {network.canvas} |
-| unrolled steps | {config.objective.unroll_steps} |
-| updates, batch size | {config.training.steps}, {config.training.batch_tokens or config.training.batch_size} |
-| data | {config.data.description or "not described"} |
-
-{notes}
-Use: `sundae generate --model DIR`, `sundae fill "..." --model DIR`, or `Sundae.from_pretrained(DIR)` in Python.
-"""
+Model = Sundae | AutoregressiveTwin | MaskPredictTranslator
+"""Any model that can be trained here: SUNDAE and the baselines on its blocks."""
 
 
-def _download(name: str) -> Path:
-    if name.count("/") != 1 or name.startswith((".", "/", "~")):
-        raise DataError(f"there is no model {name!r}", why="it is no folder", hint="the path of a model folder")
+def as_model(network: Transformer, tokenizer: Tokenizer, config: RunConfig) -> Model:
+    """The facade that fits a network."""
+    match network:
+        case Autoregressive():
+            return AutoregressiveTwin(network, tokenizer, config)
+        case MaskedTransformer():
+            return MaskPredictTranslator(network, tokenizer, config)
+        case _:
+            return Sundae(network, tokenizer, config)
+
+
+def load_model(name: str | Path) -> Model:
+    """Whatever a model folder holds; see `Sundae.from_pretrained`."""
+    found = read_model(name)
+    network = build_network(found.config.network)
     try:
-        from huggingface_hub import snapshot_download
-    except ImportError:
-        raise CapabilityError(
-            f"there is no folder {name!r}",
-            why="and to look it up on a hub needs an extra",
-            hint="pip install 'sundae[hub]'",
-        ) from None
-    try:
-        return Path(snapshot_download(name, allow_patterns=list(FILES)))
-    except Exception as error:  # the hub's client raises many kinds, network errors among them
-        raise DataError(f"cannot get {name!r} from the hub", why=str(error).splitlines()[0]) from None
+        network.load_state_dict(found.weights)
+    except RuntimeError as error:
+        raise DataError(f"the weights of {name} do not fit its config.json", why=str(error)) from None
+    return as_model(network, found.tokenizer, found.config)
+
+
+def save_model(
+    model: Model, folder: Path, *, card: str = "", dtype: torch.dtype = torch.float32, force: bool = False
+) -> None:
+    """Write a self-contained model folder, whole or not at all."""
+    content = ModelFolder(model.config, dict(model.network.state_dict()), model.tokenizer)
+    write_model(folder, content, card=card, dtype=dtype, force=force)

@@ -129,9 +129,50 @@ _EVERYDAY = RunConfig(
     sampling=SamplingConfig(steps=100, temperature=0.6, schedule="share", share=0.3),
 )
 
+# Wu et al. (2021), "Good for Misconceived Reasons": Transformer-Tiny, the best published recipe for 29,000 pairs.
+# Theirs has 8,000 updates of 8,000 tokens; on a CPU more and smaller ones go further in the same time.
+_MULTI30K_AR = RunConfig(
+    network=NetworkConfig(
+        kind="autoregressive",
+        vocabulary_size=6000,
+        canvas=64,
+        width=128,
+        hidden=256,
+        heads=4,
+        decoder_layers=4,
+        encoder_layers=4,
+        source_positions=64,
+        dropout=0.3,
+    ),
+    objective=ObjectiveConfig(label_smoothing=0.1),
+    training=TrainingConfig(
+        steps=12_000,
+        batch_tokens=2000,
+        learning_rate=2.5e-3,
+        warmup_steps=1000,
+        beta2=0.98,
+        epsilon=1e-9,
+        weight_decay=1e-4,
+        clip=1.0,
+        average_last=10,
+        log_every=50,
+        validate_every=1000,
+        checkpoint_every=250,
+    ),
+    data=DataConfig(
+        kind="parallel",
+        tokenizer="byte-bpe",
+        description="Multi30k, 29,000 image captions, lower-cased and tokenised, joint BPE",
+        source_language="en",
+        target_language="de",
+        training_pairs=29_000,
+    ),
+)
+
 PRESETS: dict[str, Preset] = {
     "tiny": Preset("a first try on any text: a model in about a minute on a CPU", _TINY),
     "everyday": Preset("short English sentences, 6M parameters, hours on a CPU", _EVERYDAY),
+    "multi30k-ar": Preset("translation of image captions, the autoregressive twin, hours on a CPU", _MULTI30K_AR),
     "paper-wmt14-ende": Preset("translation, English to German, raw data, 63M parameters", _WMT14_ENDE),
     "paper-wmt14-deen": Preset(
         "translation, German to English, raw data",

@@ -18,7 +18,13 @@ class Command(WritingFlags):
     def run(self) -> None:
         """Print -n filled texts for each template."""
         templates = read_lines(self.template)
+        from sundae.baselines.models import AutoregressiveTwin, Draw
+
         model = self.load()
+        if isinstance(model, AutoregressiveTwin):
+            for template in templates:
+                self.print(model.fill(template, count=self.count, draw=self.draw(Draw()), seed=self.seed))
+            return
         sampling = self.sampling(model.fill_sampling)
         for template in templates:
             self.print(

@@ -67,9 +67,10 @@ def count_parameters(network: NetworkConfig) -> dict[str, int]:
     """Parameters of each part of the network, counted on the real module without allocating it."""
     import torch
 
-    from sundae.core.network import Transformer
+    from sundae.baselines.kinds import build_network
 
     with torch.device("meta"):
-        model = Transformer(network)
+        model = build_network(network)
     parts = {name: sum(p.numel() for p in part.parameters()) for name, part in model.named_children()}
-    return {"total": sum(parts.values())} | {name: count for name, count in parts.items() if count}
+    own = sum(p.numel() for p in model.parameters(recurse=False))
+    return {"total": sum(parts.values()) + own} | {name: count for name, count in parts.items() if count}

@@ -27,11 +27,12 @@ class Command:
             from huggingface_hub import HfApi
         except ImportError:
             raise CapabilityError("huggingface_hub is not installed", hint="pip install 'sundae[hub]'") from None
-        from sundae.model import FILES, Sundae
+        from sundae.folder import FILES
+        from sundae.model import load_model
 
         if not self.model.is_dir():
             raise DataError(f"there is no folder {self.model}")
-        Sundae.from_pretrained(self.model)
+        load_model(self.model)
         hub = HfApi()
         try:
             hub.create_repo(self.name, private=not self.public, exist_ok=True)

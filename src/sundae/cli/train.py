@@ -6,7 +6,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from sundae.config import RunConfig, parse_overrides, read_toml
+from sundae.config import NetworkKind, RunConfig, parse_overrides, read_toml
 from sundae.presets import preset
 
 
@@ -22,6 +22,8 @@ class Command:
     """The run's folder: configuration, log, checkpoints, and at the end the model."""
     overrides: Annotated[Positional[tuple[str, ...]], arg(metavar="[SECTION.KEY=VALUE ...]")] = ()
     """Changes to the preset, such as training.steps=2000."""
+    network: NetworkKind | None = None
+    """What to train on the same blocks and data: sundae, or a baseline (as the preset says)."""
     config: Annotated[Path | None, arg(metavar="FILE")] = None
     """A TOML file with changes to the preset."""
     init: Annotated[str | None, arg(metavar="MODEL")] = None
@@ -50,4 +52,7 @@ class Command:
         layers = [facts]
         if self.config is not None:
             layers.append(read_toml(self.config))
-        return preset(self.preset).updated(*layers, parse_overrides(self.overrides))
+        layers.append(parse_overrides(self.overrides))
+        if self.network is not None:
+            layers.append({"network": {"kind": self.network}})
+        return preset(self.preset).updated(*layers)

@@ -10,19 +10,21 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from sundae.baselines.kinds import build_loss, build_network
 from sundae.config import RunConfig, read_config
 from sundae.core.network import Transformer
 from sundae.core.noise import Noise
 from sundae.errors import CapabilityError, UsageError
+from sundae.folder import model_card
 from sundae.machine import keep_memory, probe_bfloat16
 from sundae.measure.bleu import corpus_bleu
-from sundae.model import Sundae, model_card
+from sundae.model import AutoregressiveTwin, Sundae, as_model, load_model, save_model
 from sundae.text.corpus import Corpus
 from sundae.text.tokenizer import Tokenizer
 from sundae.training.batches import Batch, plan_for
 from sundae.training.checkpoint import locked, write_text
 from sundae.training.loop import Trainer, Validation, final_weights, resume, train
-from sundae.training.losses import DenoisingLoss, validate
+from sundae.training.losses import validate
 from sundae.training.metrics import JsonLog, Log, TensorBoardLog
 
 if TYPE_CHECKING:
@@ -162,10 +164,10 @@ def _difference(before: RunConfig, now: RunConfig) -> str:
 def _train(command: "Command", config: RunConfig, corpus: Corpus) -> None:
     run, checkpoints = command.out, command.out / "checkpoints"
     torch.manual_seed(config.training.seed)
-    network = Transformer(config.network)
+    network = build_network(config.network)
     if command.init is not None:
         _start_from(network, command.init, corpus)
-    trainer = Trainer(DenoisingLoss(network, config.objective), config.training)
+    trainer = Trainer(build_loss(network, config.objective), config.training)
     progress = ProgressLog(steps=config.training.steps, step=0, quiet=command.quiet)
     try:
         resume(trainer, checkpoints, say=progress.say)
@@ -189,13 +191,13 @@ def _train(command: "Command", config: RunConfig, corpus: Corpus) -> None:
     weights, made = final_weights(trainer, checkpoints)
     network.load_state_dict(weights)
     notes = f"Weights: {made}, after {outcome.step} updates.\n"
-    model = Sundae(network, corpus.tokenizer, config)
-    model.save_pretrained(run / "model", card=model_card(config, notes=notes), force=True)
+    model = as_model(network, corpus.tokenizer, config)
+    save_model(model, run / "model", card=model_card(config, notes=notes), force=True)
     sys.stdout.write(f"{run / 'model'}\n")
 
 
 def _start_from(network: Transformer, name: str, corpus: Corpus) -> None:
-    model = Sundae.from_pretrained(name)
+    model = load_model(name)
     ours, theirs = corpus.tokenizer, model.tokenizer
     if ours.kind != theirs.kind or _token_texts(ours) != _token_texts(theirs):
         raise UsageError(
@@ -220,8 +222,8 @@ def _validations(command: "Command", config: RunConfig, corpus: Corpus, trainer:
         batches = _fixed_batches(config, held_out)
         noise = Noise(config.training.seed).fold("validation")
         validations["validation"] = lambda: validate(trainer.module, batches, noise=noise)
-    if command.samples and not config.network.translates:
-        model = Sundae(trainer.network, corpus.tokenizer, config)
+    model = as_model(trainer.network, corpus.tokenizer, config)
+    if command.samples and not config.network.translates and isinstance(model, Sundae | AutoregressiveTwin):
         validations["samples"] = lambda: {"samples": [each.text for each in model.generate(command.samples)]}
     if command.bleu:
         validations["bleu"] = _bleu_validation(command, config, corpus, trainer)
@@ -235,7 +237,7 @@ def _bleu_validation(command: "Command", config: RunConfig, corpus: Corpus, trai
     rows = range(min(command.bleu, len(held_out)))
     sources = [tokenizer.decode(held_out.source(row).tolist()) for row in rows]
     references = [tokenizer.decode(held_out.text(row).tolist()) for row in rows]
-    model = Sundae(trainer.network, tokenizer, config)
+    model = as_model(trainer.network, tokenizer, config)
 
     def validate_bleu() -> dict[str, Any]:
         hypotheses: list[str] = []

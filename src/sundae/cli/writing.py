@@ -13,8 +13,10 @@ from sundae.config import RuleName, SamplingConfig, ScheduleName
 from sundae.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from sundae.baselines.models import AutoregressiveTwin, Draw
     from sundae.core.sampling import ChainState
-    from sundae.model import Sundae, Written
+    from sundae.decoding.written import Written
+    from sundae.model import Sundae
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,18 +48,30 @@ class WritingFlags:
     watch: bool = False
     """Show every step of the first text on standard error."""
 
-    def load(self) -> "Sundae":
+    def load(self) -> "Sundae | AutoregressiveTwin":
         """The model, and torch with it."""
         import os
 
         import torch
 
-        from sundae.model import Sundae
+        from sundae.model import MaskPredictTranslator, load_model
 
         if self.count < 1:
             raise UsageError(f"-n {self.count}", why="must be at least 1")
         torch.set_num_threads(self.threads or os.cpu_count() or 1)
-        return Sundae.from_pretrained(self.model)
+        model = load_model(self.model)
+        if isinstance(model, MaskPredictTranslator):
+            raise UsageError(f"{self.model} only translates", why="a CMLM needs a source")
+        return model
+
+    def draw(self, usual: "Draw") -> "Draw":
+        """How a left-to-right model draws; what only the chain has is refused."""
+        for name in ("steps", "rule", "schedule", "share"):
+            if getattr(self, name) is not None:
+                raise UsageError(f"--{name}", why=f"{self.model} writes from left to right and has no denoising steps")
+        if self.watch:
+            raise UsageError("--watch", why=f"{self.model} writes from left to right and has no denoising steps")
+        return usual if self.temperature is None else replace(usual, temperature=self.temperature)
 
     def sampling(self, usual: SamplingConfig) -> SamplingConfig:
         """The usual settings with what was given on the command line."""

@@ -45,11 +45,11 @@ Denoiser = Callable[[Ask], Prediction]
 
 @dataclass(frozen=True)
 class KeysValues:
-    """What attention looks at: a key and a value for each slot; `visible` is None where all slots are."""
+    """What attention looks at: a key and a value for each slot; `visible` to all queries or each, None: all are."""
 
     keys: Float[Tensor, "batch heads slots features"]
     values: Float[Tensor, "batch heads slots features"]
-    visible: Bool[Tensor, "batch slots"] | None
+    visible: Bool[Tensor, "batch slots"] | Bool[Tensor, "#batch queries slots"] | None
 
     def select(self, rows: Int[Tensor, " rows"]) -> "KeysValues":
         visible = None if self.visible is None else self.visible[rows]
@@ -85,7 +85,7 @@ class Attention(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch length width"], *, seen: KeysValues
     ) -> Float[Tensor, "batch length width"]:
-        mask = None if seen.visible is None else seen.visible[:, None, None, :]
+        mask = None if seen.visible is None else seen.visible.view(len(seen.visible), 1, -1, seen.keys.shape[2])
         mixed = F.scaled_dot_product_attention(self._split(self.query(x)), seen.keys, seen.values, attn_mask=mask)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
@@ -115,9 +115,11 @@ class Block(nn.Module):
         *,
         inside: Bool[Tensor, "batch length"] | None,
         source: KeysValues | None = None,
+        see: Callable[[KeysValues], KeysValues] = lambda own: own,
     ) -> Float[Tensor, "batch length width"]:
         normed = self.attention_norm(x)
-        x = x + self.dropout(self.attention(normed, seen=self.attention.look_at(normed, visible=inside)))
+        seen = see(self.attention.look_at(normed, visible=inside))  # a causal baseline sees less, or its past too
+        x = x + self.dropout(self.attention(normed, seen=seen))
         if source is not None:
             x = x + self.dropout(self.cross_attention(self.cross_norm(x), seen=source))
         return x + self.dropout(self.narrow(F.gelu(self.widen(self.feed_norm(x)))))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sundae.config import RunConfig
-from sundae.core.length import canvas_for, half_length
+from sundae.core.length import canvas_for, half_length, text_length
 from sundae.errors import DataError
 from sundae.text.corpus import Split
 
@@ -125,8 +125,30 @@ class ParallelPlan:
         return Batch(clean, inside, torch.arange(len(rows)), source, source_inside)
 
 
+@dataclass(frozen=True)
+class TextPlan:
+    """The same batches, but only a text, or a text and its end, is inside: a baseline does not predict what follows."""
+
+    plan: Plan
+    with_end: bool
+
+    def epoch(self, number: int) -> list[np.ndarray]:
+        return self.plan.epoch(number)
+
+    def load(self, rows: np.ndarray) -> Batch:
+        batch = self.plan.load(rows)
+        until = text_length(batch.clean) + self.with_end
+        width = min(batch.clean.shape[1], max(1, int(until.max())))
+        return replace(batch, clean=batch.clean[:, :width], inside=torch.arange(width) < until[:, None])
+
+
 def plan_for(config: RunConfig, split: Split) -> Plan:
     """How this run cuts this corpus into batches."""
+    plan = _canvas_plan(config, split)
+    return plan if config.network.kind == "sundae" else TextPlan(plan, with_end=config.network.kind == "autoregressive")
+
+
+def _canvas_plan(config: RunConfig, split: Split) -> Plan:
     training, canvas = config.training, config.network.canvas
     if config.data.kind == "parallel":
         return ParallelPlan(

@@ -27,7 +27,8 @@ class Losses:
 class LossModule(Protocol):
     """A network together with its objective."""
 
-    network: Transformer
+    @property
+    def network(self) -> Transformer: ...
 
     def __call__(self, batch: Batch, noise: Noise) -> Losses: ...
 

@@ -1,0 +1,255 @@
+"""The baselines as models: text in, text out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from sundae.baselines.autoregressive import BEGIN, MIDDLE, PREFIX, SUFFIX, Autoregressive, left_to_right
+from sundae.baselines.cmlm import MaskedTransformer, MaskPredict
+from sundae.baselines.search import Likelihoods, beam_search, extend, log_likelihood
+from sundae.config import BaselineConfig, RunConfig
+from sundae.core.length import PAD
+from sundae.core.network import Memory, as_denoiser
+from sundae.core.noise import Noise
+from sundae.core.sampling import run_chain, unfold_chain
+from sundae.decoding.truncation import keep_likeliest
+from sundae.decoding.written import Written
+from sundae.errors import CapabilityError, DataError, UsageError
+from sundae.text.sources import pad_sources
+from sundae.text.template import Blank, parse_template
+from sundae.text.tokenizer import Tokenizer
+
+WORD_TOKENS = 12
+"""The longest word, in tokens, that is looked for when a blank is given in words."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """How the twin draws tokens; temperature 0 is greedy."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+
+class AutoregressiveTwin:
+    """The left-to-right model on the same blocks, tokenizer and data: baseline, teacher and judge."""
+
+    def __init__(self, network: Autoregressive, tokenizer: Tokenizer, config: RunConfig) -> None:
+        self.network, self.tokenizer, self.config = network.eval(), tokenizer, config
+
+    @property
+    def fills_the_middle(self) -> bool:
+        """Whether it has learnt to write a middle given what stands on both sides."""
+        return self.config.objective.middle_share > 0
+
+    # ---- translating
+
+    @torch.no_grad()
+    def translate(self, sources: Sequence[str], *, baseline: BaselineConfig | None = None) -> list[Written]:
+        """One translation for each source, by beam search; a beam of 1 is greedy."""
+        if not self.config.network.translates:
+            raise UsageError("this model does not translate", why="it has no encoder", hint="sundae generate")
+        if not sources:
+            return []
+        settings = baseline or self.config.baseline
+        memory, begin = self._remember(sources), self.network.mark(BEGIN)
+        limit = self.network.canvas
+        if settings.beam == 1:
+            found = extend(self.network, [[begin]] * len(sources), limits=[limit] * len(sources), memory=memory)
+            return [self._written(each.tokens, each.log_probability / each.ended, each.network_calls) for each in found]
+        beams = beam_search(
+            self.network,
+            torch.full((len(sources), 1), begin),
+            limit=limit,
+            beam=settings.beam,
+            memory=memory,
+            length_normalisation=settings.length_normalisation,
+        )
+        best = [(each.hypotheses[0], each.network_calls) for each in beams]
+        return [self._written(hypothesis.tokens, hypothesis.score, calls) for hypothesis, calls in best]
+
+    def _remember(self, sources: Sequence[str]) -> Memory:
+        source, inside = pad_sources(self.tokenizer, sources, longest=self.config.network.source_positions)
+        return self.network.remember(self.network.encode(source, inside=inside), inside=inside)
+
+    def _written(self, tokens: list[int], score: float, calls: int) -> Written:
+        return Written(self.tokenizer.decode(tokens), score, len(tokens), calls)
+
+    # ---- writing
+
+    def generate(
+        self, count: int = 1, *, prefix: str = "", draw: Draw | None = None, seed: int = 0, first: int = 0
+    ) -> list[Written]:
+        """Texts that begin with `prefix`; sample i of the seed is the same in any batch (`first` is its first i)."""
+        self._require_no_source()
+        draw = draw or Draw(temperature=self.config.sampling.temperature)
+        given = self.tokenizer.encode(prefix)
+        room = self._room(len(given))
+        found = extend(
+            self.network,
+            [[self.network.mark(BEGIN), *given]] * count,
+            limits=[room] * count,
+            temperature=draw.temperature,
+            adjust=lambda logits, _: keep_likeliest(logits, top_k=draw.top_k, top_p=draw.top_p),
+            noise=Noise(seed),
+            samples=range(first, first + count),
+        )
+        return [
+            Written(
+                prefix + self.tokenizer.decode(each.tokens),
+                each.log_probability / each.ended,
+                len(each.tokens),
+                each.network_calls,
+            )
+            for each in found
+        ]
+
+    def fill(self, template: str, *, count: int = 1, draw: Draw | None = None, seed: int = 0) -> list[Written]:
+        """A template with one blank, filled; without fill-in-the-middle the twin sees only what stands before it."""
+        self._require_no_source()
+        before, blank, after = _one_blank(template)
+        draw = draw or Draw()
+        mark, prefix, suffix = self.network.mark, self.tokenizer.encode(before), self.tokenizer.encode(after)
+        prompt = [mark(BEGIN), *prefix]
+        if self.fills_the_middle:
+            prompt = [mark(PREFIX), *prefix, mark(SUFFIX), *suffix, mark(MIDDLE)]
+        room = self._room(len(prefix) + len(suffix))
+        exact = blank.unit == "tokens" and not blank.unknown and blank.low == blank.high
+        wanted = blank.high if exact else WORD_TOKENS * blank.high if blank.unit == "words" else room
+        if exact and wanted > room:
+            raise UsageError(f"a blank of {wanted} tokens", why=f"the canvas has room for {room}")
+
+        def adjust(logits: Tensor, written: Tensor) -> Tensor:
+            barred = torch.zeros_like(logits, dtype=torch.bool)
+            barred[:, PAD] = (written == 0) | exact
+            if blank.leading_space:
+                barred |= (written == 0)[:, None] & ~self._begins_with_space
+            return keep_likeliest(logits.masked_fill(barred, -torch.inf), top_k=draw.top_k, top_p=draw.top_p)
+
+        found = extend(
+            self.network,
+            [prompt] * count,
+            limits=[min(wanted, room)] * count,
+            temperature=draw.temperature,
+            adjust=adjust,
+            noise=Noise(seed),
+        )
+        texts = [self.tokenizer.decode(each.tokens) for each in found]
+        if blank.unit == "words":
+            texts = [_first_words(text, blank.high) for text in texts]
+        filled = [
+            Written(before + text + after, each.log_probability / each.ended, len(each.tokens), each.network_calls)
+            for text, each in zip(texts, found, strict=True)
+        ]
+        return sorted(filled, key=lambda each: -each.score)
+
+    @cached_property
+    def _begins_with_space(self) -> Tensor:
+        size = self.config.network.vocabulary_size
+        return torch.tensor([self.tokenizer.token_text(token).startswith(" ") for token in range(size)])
+
+    def _require_no_source(self) -> None:
+        if self.config.network.translates:
+            raise UsageError("this model only translates", why="it has an encoder and needs a source")
+
+    def _room(self, given: int) -> int:
+        room = self.network.canvas - given
+        if room < 1:
+            raise UsageError(f"the text has {given} tokens", why=f"the model's canvas holds {self.network.canvas}")
+        return room
+
+    # ---- judging
+
+    def log_likelihood(self, texts: Sequence[str], *, sources: Sequence[str] | None = None) -> Likelihoods:
+        """The exact log-probability of each text (given its source), its end included."""
+        encoded = [self.tokenizer.encode(text) for text in texts]
+        longest = self.network.canvas
+        too_long = sum(len(ids) > longest for ids in encoded)
+        if too_long:
+            raise DataError(f"{too_long} of {len(texts)} texts are too long", why=f"the canvas holds {longest} tokens")
+        parts: list[Likelihoods] = []
+        for begin in range(0, len(encoded), 64):
+            some = encoded[begin : begin + 64]
+            # One more than the longest for its end, which a text that fills the canvas has not.
+            rows = torch.full((len(some), min(longest, max(map(len, some)) + 1)), PAD)
+            for row, ids in enumerate(some):
+                rows[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
+            reading = left_to_right(rows, begin=self.network.mark(BEGIN))
+            memory = None
+            if sources is not None:
+                with torch.no_grad():
+                    memory = self._remember(sources[begin : begin + 64])
+            parts.append(
+                log_likelihood(
+                    self.network, reading.inputs, targets=reading.targets, counts=reading.counts, memory=memory
+                )
+            )
+        if not parts:
+            return Likelihoods(torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.long))
+        return Likelihoods(
+            torch.cat([part.log_probability for part in parts]), torch.cat([part.predictions for part in parts])
+        )
+
+
+def _one_blank(template: str) -> tuple[str, Blank, str]:
+    segments = parse_template(template).segments
+    blanks = [segment for segment in segments if isinstance(segment, Blank)]
+    if len(blanks) != 1:
+        raise CapabilityError(f"a template with {len(blanks)} blanks", why="a left-to-right model fills exactly one")
+    where = segments.index(blanks[0])
+    before, after = (
+        "".join(part.text for part in side if not isinstance(part, Blank))
+        for side in (segments[:where], segments[where + 1 :])
+    )
+    return before, blanks[0], after
+
+
+def _first_words(text: str, count: int) -> str:
+    lead = text[: len(text) - len(text.lstrip())]
+    return lead + " ".join(text.split()[:count])
+
+
+class MaskPredictTranslator:
+    """A conditional masked language model that translates by mask-predict."""
+
+    def __init__(self, network: MaskedTransformer, tokenizer: Tokenizer, config: RunConfig) -> None:
+        self.network, self.tokenizer, self.config = network.eval(), tokenizer, config
+
+    @torch.no_grad()
+    def translate(self, sources: Sequence[str], *, baseline: BaselineConfig | None = None) -> list[Written]:
+        """One translation for each source: the likeliest lengths are tried, and the surest text per token wins."""
+        if not sources:
+            return []
+        settings, network = baseline or self.config.baseline, self.network
+        source, inside = pad_sources(self.tokenizer, sources, longest=self.config.network.source_positions)
+        encodings = network.encode(source, inside=inside)
+        memory = network.remember(encodings, inside=inside)
+        tried = min(settings.length_candidates, network.config.canvas)
+        lengths = network.length_predictor(encodings, inside=inside).topk(tried, dim=1).indices.flatten() + 1
+        rows = torch.arange(len(sources)).repeat_interleave(tried)
+        canvas = torch.arange(int(lengths.max())) < lengths[:, None]
+        chain = unfold_chain(
+            torch.full(canvas.shape, network.mask),
+            rule=MaskPredict(network.mask),
+            steps=settings.mask_predict_steps,
+            noise=Noise(0),
+            samples=rows,
+            inside=canvas,
+            editable=canvas,
+        )
+        *_, state = run_chain(as_denoiser(network, memory=memory, sources=rows), chain)
+        surest = (state.certainty.masked_fill(~canvas, 0.0).sum(1) / lengths).view(len(sources), tried)
+        best = surest.argmax(1) + torch.arange(len(sources)) * tried
+        return [
+            Written(
+                self.tokenizer.decode([token for token in state.tokens[row, : lengths[row]].tolist() if token != PAD]),
+                float(surest.flatten()[row]),
+                state.step,
+                int(state.calls[row]),
+            )
+            for row in best.tolist()
+        ]
