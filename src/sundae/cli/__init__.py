@@ -18,6 +18,7 @@ VERBS = {
     "train": "a corpus to a model; the same command resumes",
     "generate": "a model's texts, from nothing",
     "fill": "a template with its blanks filled from both sides",
+    "evaluate": "a model's translations or fills, or any samples, measured",
     "demo": "a one-minute model, trained and run here",
     "push": "a model folder, to a hub",
     "doctor": "what this machine and installation can do",
@@ -82,7 +83,7 @@ def _dispatch(arguments: list[str]) -> None:
 def _run_verb(verb: str, arguments: list[str]) -> None:
     import tyro
 
-    if verb in ("info", "train"):
+    if verb in ("info", "train", "evaluate"):
         # argparse's grammar, which tyro follows, takes a list of positionals in one place only: gather the overrides.
         arguments = sorted(arguments, key=lambda argument: bool(re.match(r"[a-z]+\.\w+=", argument)))
     command = importlib.import_module(f"sundae.cli.{verb}").Command

@@ -1,1 +1,1 @@
-"""How good a text is: scores with the signature of what computed them."""
+"""How good, how varied and how fast: scores with the signature, the seed and the interval of what computed them."""

@@ -1,0 +1,212 @@
+"""`sundae evaluate translation|samples|blanks`."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg, subcommand
+
+from sundae.config import RunConfig, parse_overrides
+from sundae.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from sundae.decoding.written import Written
+    from sundae.measure.report import Table
+    from sundae.model import Model
+
+
+def read_texts(path: Path) -> list[str]:
+    """One text a line."""
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not valid UTF-8", why=f"byte {error.start}: {error.reason}") from None
+    except OSError as error:
+        raise DataError(f"cannot read {path}", why=error.strerror or str(error)) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reporting:
+    out: Annotated[Path | None, arg(metavar="DIR")] = None
+    """Write report.json and report.md there too."""
+    json: bool = False
+    """Print the report as JSON instead of Markdown."""
+    seed: Annotated[int, arg(metavar="SEED")] = 0
+    """The same seed gives the same figures."""
+    threads: Annotated[int, arg(metavar="N")] = 0
+    """CPU threads; 0 takes as many as there are cores."""
+
+    def prepare(self) -> None:
+        """Set the threads, and refuse early what could not be written late."""
+        import os
+
+        import torch
+
+        torch.set_num_threads(self.threads or os.cpu_count() or 1)
+        if self.out is not None and (self.out / "report.json").exists():
+            raise UsageError(f"{self.out} holds a report", why="it is never overwritten", hint="another --out")
+
+    def publish(self, title: str, *, tables: "Sequence[Table]", config: Mapping[str, Any]) -> None:
+        """Print the report, and write it if it has a place."""
+        from sundae.measure.report import make_report
+
+        report = make_report(title, tables=tables, seed=self.seed, config=config)
+        if self.out is not None:
+            report.write(self.out, name="report")
+        sys.stdout.write(report.to_json() if self.json else report.markdown())
+
+
+def _told(what: str) -> Callable[[int, int], None] | None:
+    if not sys.stderr.isatty():
+        return None
+    return lambda done, of: print(f"\r{what} {done}/{of}", end="\n" if done == of else "", file=sys.stderr)  # noqa: T201
+
+
+def _configured(model: "Model", overrides: Sequence[str]) -> RunConfig:
+    parsed = parse_overrides(overrides)
+    other = sorted(set(parsed) - {"sampling", "baseline"})
+    if other:
+        raise UsageError(
+            f"{other[0]}.*", why="a trained model's other settings are fixed", hint="sampling.* or baseline.*"
+        )
+    return model.config.updated(parsed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translation(_Reporting):
+    """Translate a test set and score it: BLEU with signature and interval, chrF, lengths, repetition, network calls."""
+
+    model: Annotated[str, arg(metavar="DIR|HUB-ID")]
+    """The model: SUNDAE, an autoregressive twin or a CMLM."""
+    source: Annotated[Path, arg(metavar="FILE")]
+    """One source a line."""
+    reference: Annotated[Path, arg(metavar="FILE")]
+    """One reference a line."""
+    overrides: Annotated[Positional[tuple[str, ...]], arg(metavar="[SECTION.KEY=VALUE ...]")] = ()
+    """Other settings than the model's own, such as baseline.beam=1 or sampling.steps=4."""
+    tokenised: bool = False
+    """The text is lower-cased and tokenised: give BLEU without further tokenisation too."""
+    hypotheses: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Write the translations there, one a line."""
+
+    def run(self) -> None:
+        """Translate, score, report."""
+        from sundae.measure.evaluation import translate_all, translation_table
+        from sundae.model import Sundae, load_model
+
+        sources, references = read_texts(self.source), read_texts(self.reference)
+        if len(sources) != len(references):
+            raise DataError(f"{len(sources)} sources and {len(references)} references", why="there must be as many")
+        if not sources:
+            raise DataError(f"{self.source} is empty")
+        self.prepare()
+        model = load_model(self.model)
+        config = _configured(model, self.overrides)
+
+        def translate(some: Sequence[str]) -> "list[Written]":
+            if isinstance(model, Sundae):
+                return model.translate(some, sampling=config.sampling, seed=self.seed)
+            return model.translate(some, baseline=config.baseline)
+
+        written = translate_all(translate, sources, progress=_told("translated"))
+        if self.hypotheses is not None:
+            content = "".join(" ".join(each.text.splitlines()) + "\n" for each in written)
+            self.hypotheses.write_text(content, encoding="utf-8")
+        table = translation_table(written, references=references, tokenised=self.tokenised)
+        self.publish(f"Translation by {self.model}", tables=[table], config=config.to_dict())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples(_Reporting):
+    """Measure texts: BLEU-n, self-BLEU-n, distinct n-grams, entropy, repetition, lengths, memorisation, perplexity."""
+
+    texts: Annotated[Positional[Path], arg(metavar="FILE")]
+    """One sample a line."""
+    references: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Real texts, one a line, for BLEU-n."""
+    training: Annotated[Path | None, arg(metavar="FILE")] = None
+    """The texts that the model was trained on, one a line, to look for memorised ones."""
+    judge: Annotated[str | None, arg(metavar="DIR|HUB-ID")] = None
+    """An autoregressive model that gives the samples' perplexity."""
+
+    def run(self) -> None:
+        """Read, measure, report."""
+        from sundae.baselines.models import AutoregressiveTwin
+        from sundae.measure.evaluation import samples_tables
+        from sundae.measure.twin_judge import judge_of
+        from sundae.model import load_model
+
+        samples = read_texts(self.texts)
+        references, training = (read_texts(path) if path else [] for path in (self.references, self.training))
+        self.prepare()
+        judge = None
+        if self.judge is not None:
+            model = load_model(self.judge)
+            if not isinstance(model, AutoregressiveTwin):
+                raise UsageError(f"--judge {self.judge}", why="only an autoregressive model gives exact likelihoods")
+            judge = judge_of(model)
+        tables = samples_tables(samples, references=references, training=training, judge=judge, seed=self.seed)
+        config = {"references": len(references), "training texts": len(training), "judge": self.judge or "none"}
+        self.publish(f"Samples in {self.texts.name}", tables=tables, config=config)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blanks(_Reporting):
+    """Take words out of held-out texts and let a model fill them in: exact match and edit similarity."""
+
+    texts: Annotated[Positional[Path], arg(metavar="FILE")]
+    """Held-out texts, one a line."""
+    model: Annotated[str, arg(metavar="DIR|HUB-ID")]
+    """The model: SUNDAE or an autoregressive twin."""
+    overrides: Annotated[Positional[tuple[str, ...]], arg(metavar="[SECTION.KEY=VALUE ...]")] = ()
+    """Other settings than the model's own, such as sampling.steps=4."""
+    words: Annotated[int, arg(metavar="N")] = 1
+    """Neighbouring words to take out of each text."""
+    count: Annotated[int, arg(name="n", aliases=["-n"], metavar="N")] = 500
+    """How many texts; 0 takes all."""
+    candidates: Annotated[int, arg(metavar="N")] = 1
+    """Fill each blank so many times and rank the results."""
+    fills: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Write what was filled in there: template, answer and best candidate, separated by tabs."""
+
+    def run(self) -> None:
+        """Make blanks, fill them, score, report."""
+        from sundae.measure.evaluation import blanks_table, choose_blanks
+        from sundae.model import MaskPredictTranslator, Sundae, load_model
+
+        texts = read_texts(self.texts)
+        self.prepare()
+        model = load_model(self.model)
+        if isinstance(model, MaskPredictTranslator):
+            raise UsageError(f"{self.model} only translates")
+        config = _configured(model, self.overrides)
+        items = choose_blanks(texts, words=self.words, count=self.count, seed=self.seed)
+        told, filled = _told("filled"), []
+        for number, item in enumerate(items, start=1):
+            template = item.template(f"[[{self.words}w]]")
+            if isinstance(model, Sundae):
+                written = model.fill(template, count=self.candidates, sampling=config.sampling, seed=self.seed)
+            else:
+                written = model.fill(template, count=self.candidates, seed=self.seed)
+            filled.append([each.text for each in written])
+            if told is not None:
+                told(number, len(items))
+        if self.fills is not None:
+            lines = [
+                "\t".join([item.template("[[]]"), item.answer, item.filled_in(best[0]).strip()])
+                for item, best in zip(items, filled, strict=True)
+            ]
+            self.fills.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        at = [k for k in (3, 5, 10) if k <= self.candidates]
+        table = blanks_table(filled, items=items, at=at)
+        self.publish(f"Blanks of {self.words} words filled by {self.model}", tables=[table], config=config.to_dict())
+
+
+Command = (
+    Annotated[Translation, subcommand("translation")]
+    | Annotated[Samples, subcommand("samples")]
+    | Annotated[Blanks, subcommand("blanks")]
+)
+"""Which of the three is read by tyro from the first argument."""
