@@ -114,6 +114,13 @@ samplings = st.fixed_dictionaries(
         "uncertain_share": share,
         "candidates": positive,
         "stop_early": st.booleans(),
+        "final_temperature": st.just(-1.0) | temperature,
+        "top_k": st.integers(0, 1 << 20),
+        "top_p": share,
+        "entropy_bound": st.floats(0, 1e6),
+        "stop_entropy": st.floats(0, 1e6),
+        "choice_temperature": st.floats(0, 1e6),
+        "renoise_share": share,
     }
 )
 
@@ -252,6 +259,12 @@ def test_nan_and_infinity_are_refused(section: str, key: str, value: object) -> 
         (SamplingConfig, "temperature"),
         (SamplingConfig, "share"),
         (SamplingConfig, "uncertain_share"),
+        (SamplingConfig, "final_temperature"),
+        (SamplingConfig, "top_p"),
+        (SamplingConfig, "entropy_bound"),
+        (SamplingConfig, "stop_entropy"),
+        (SamplingConfig, "choice_temperature"),
+        (SamplingConfig, "renoise_share"),
         (FrontierConfig, "lowest_temperature"),
         (FrontierConfig, "highest_temperature"),
     ],
@@ -336,6 +349,10 @@ def test_text_is_parsed_as_a_flag_would_write_it() -> None:
         ("sampling.share", 1.01),
         ("sampling.uncertain_share", -0.01),
         ("sampling.candidates", 0),
+        *(("sampling.final_temperature", value) for value in (-2.0, -0.5, 5e-4, 1001.0)),
+        ("sampling.top_k", -1),
+        *((f"sampling.{key}", value) for key in ("top_p", "renoise_share") for value in (-0.01, 1.01)),
+        *((f"sampling.{key}", -0.1) for key in ("entropy_bound", "stop_entropy", "choice_temperature")),
         ("data.training_pairs", -1),
         ("frontier.lowest_temperature", 3.0),
         ("frontier.highest_temperature", 2000.0),
@@ -356,6 +373,16 @@ def test_zero_means_zero() -> None:
     config = RunConfig().updated({"sampling": {"temperature": 0, "steps": 0, "share": 0}, "training": {"seed": 0}})
     assert (config.sampling.temperature, config.sampling.steps, config.sampling.share) == (0.0, 0, 0.0)
     assert config.training.seed == 0
+
+
+def test_a_final_temperature_is_minus_1_for_none_and_otherwise_a_temperature() -> None:
+    assert SamplingConfig().final_temperature == -1
+    for value, text in ((-1.0, "-1"), (0.0, "0"), (LOWEST_TEMPERATURE, "1e-3"), (0.4, "0.4"), (1000.0, "1000")):
+        assert change("sampling", "final_temperature", text).sampling.final_temperature == value
+    with pytest.raises(
+        UsageError, match=r"^sampling\.final_temperature=-2\.0: must be -1 \(as sampling\.temperature\)"
+    ):
+        change("sampling", "final_temperature", "-2")
 
 
 def test_heads_must_divide_the_width_and_a_number_that_does_is_suggested() -> None:

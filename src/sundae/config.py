@@ -18,8 +18,9 @@ from sundae.errors import DataError, UsageError
 NetworkKind = Literal["sundae", "autoregressive", "cmlm"]
 TokenizerKind = Literal["byte-bpe", "sentencepiece", "word", "character", "pretokenised"]
 CorpusKind = Literal["crops", "sentences", "parallel"]
-RuleName = Literal["low-temperature", "argmax-unrolled"]
+RuleName = Literal["low-temperature", "argmax-unrolled", "entropy-bounded", "confidence", "predictor-corrector"]
 ScheduleName = Literal["all", "share", "triangle"]
+RankName = Literal["per-token", "score", "mbr"]
 RateSpread = Literal["independent", "even"]
 Precision = Literal["float32", "bfloat16"]
 
@@ -243,7 +244,10 @@ class TrainingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
-    """How the chain is run.  Paper: sec. 2.2, sec. 3.1 (Decoding), sec. 3.2."""
+    """How the chain is run.  Paper: sec. 2.2, sec. 3.1 (Decoding), sec. 3.2; later keys: docs/decoding.md.
+
+    `final_temperature` is that of the last step, reached in a straight line from `temperature`; -1: it does not change.
+    """
 
     rule: RuleName = "low-temperature"
     steps: int = 16
@@ -254,11 +258,30 @@ class SamplingConfig:
     candidates: int = 1
     stop_early: bool = True
 
+    final_temperature: float = -1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    entropy_bound: float = 16.0
+    stop_entropy: float = 0.5
+    choice_temperature: float = 0.0
+    renoise_share: float = 0.3
+
     def __post_init__(self) -> None:
         _require(self.steps >= 0, "sampling.steps", self.steps, "must not be negative")
         require_temperature("sampling.temperature", self.temperature)
         _require_share("sampling", share=self.share, uncertain_share=self.uncertain_share)
         _require_positive("sampling", candidates=self.candidates)
+        _require(
+            self.final_temperature in (-1, 0) or LOWEST_TEMPERATURE <= self.final_temperature <= 1000,
+            "sampling.final_temperature",
+            self.final_temperature,
+            f"must be -1 (as sampling.temperature), 0 (argmax) or between {LOWEST_TEMPERATURE} and 1000",
+        )
+        _require(self.top_k >= 0, "sampling.top_k", self.top_k, "must not be negative; 0 keeps all tokens")
+        _require_share("sampling", top_p=self.top_p, renoise_share=self.renoise_share)
+        for key in ("entropy_bound", "stop_entropy", "choice_temperature"):
+            value = cast(float, getattr(self, key))
+            _require(0 <= value < math.inf, f"sampling.{key}", value, "must be finite and not negative")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """The facade: text in, text out, and models on disk."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -12,17 +12,26 @@ from sundae.baselines.autoregressive import Autoregressive
 from sundae.baselines.cmlm import MaskedTransformer
 from sundae.baselines.kinds import build_network
 from sundae.baselines.models import AutoregressiveTwin, MaskPredictTranslator
-from sundae.config import RunConfig, SamplingConfig
-from sundae.core.length import PAD, canvas_for, likeliest_half_length, text_length
-from sundae.core.network import Memory, Transformer, as_denoiser
+from sundae.config import RankName, RunConfig, SamplingConfig
+from sundae.core.length import canvas_for, likeliest_half_length, text_length
+from sundae.core.network import Denoiser, Memory, Transformer, as_denoiser
 from sundae.core.sampling import model_score
 from sundae.decoding.canvas import Canvas, Watch, last_of, run_canvas
+from sundae.decoding.constraints import Constraints
+from sundae.decoding.desk import Order, run_orders
+from sundae.decoding.fill import FillSettings, fill_templates
+from sundae.decoding.layout import Classes, Desk
+from sundae.decoding.refine import Refined, Refinery, RefineSettings
+from sundae.decoding.shapes import TokenShapes
 from sundae.decoding.written import Written
-from sundae.errors import CapabilityError, DataError, UsageError
+from sundae.errors import DataError, UsageError
 from sundae.folder import ModelFolder, read_model, require_fit, write_model
 from sundae.text.sources import pad_sources
-from sundae.text.template import Blank, parse_template
+from sundae.text.template import escape
 from sundae.text.tokenizer import Tokenizer
+
+LONG = 128
+"""Tokens from which on the triangular schedule is the usual one."""
 
 
 class Sundae:
@@ -88,24 +97,126 @@ class Sundae:
     # ---- writing
 
     def generate(
-        self, count: int = 1, *, sampling: SamplingConfig | None = None, seed: int = 0, watch: Watch | None = None
+        self,
+        count: int = 1,
+        *,
+        prompt: str = "",
+        length: int | None = None,
+        sampling: SamplingConfig | None = None,
+        constraints: Constraints | None = None,
+        seed: int = 0,
+        first: int = 0,
+        watch: Watch | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> list[Written]:
-        """Texts from nothing: every canvas starts as pure noise."""
-        return self._write(Canvas.empty(self.config.network.canvas, rows=count), sampling, seed, watch)
+        """Texts from nothing, or from how they begin: sample i of the seed, from `first` on, whatever the batch."""
+        sampling = sampling or self.generate_sampling(length)
+        desk = self._desk_of(length)
+        if prompt or (constraints is not None and constraints.must):
+            return self._continue(prompt, count, desk, sampling, constraints, seed, watch)
+        self._require_no_source()
+        orders = [Order(None, number) for number in range(first, first + count)]
+        outcomes = run_orders(
+            orders,
+            desk,
+            denoiser=self.denoiser,
+            sampling=sampling,
+            seed=seed,
+            constraints=constraints,
+            watch=watch,
+            progress=progress,
+        )
+        return [
+            Written(
+                self.text(torch.tensor(each.tokens)),
+                each.score / max(1, each.length),
+                each.steps,
+                each.network_calls,
+                row=row,
+            )
+            for row, each in enumerate(outcomes)
+        ]
+
+    def _continue(
+        self,
+        prompt: str,
+        count: int,
+        desk: Desk,
+        sampling: SamplingConfig,
+        constraints: Constraints | None,
+        seed: int,
+        watch: Watch | None,
+    ) -> list[Written]:
+        """A prompt is a template whose blank is all the rest."""
+        self._require_no_source()
+        rest = desk.canvas - len(self.tokenizer.encode(prompt))
+        if rest < 1:
+            raise UsageError(f"the prompt has {desk.canvas - rest} tokens", why=f"the canvas holds {desk.canvas}")
+        blank = "[[?]]" if desk.ends else f"[[{rest}]]"
+        settings = FillSettings(count=count, candidates=count, seed=seed, constraints=constraints or Constraints())
+        return fill_templates(
+            [escape(prompt) + blank], desk, denoiser=self.denoiser, sampling=sampling, settings=settings, watch=watch
+        )[0]
+
+    def _desk_of(self, length: int | None) -> Desk:
+        if length is None:
+            return self.desk
+        canvas = self.config.network.canvas
+        if self.desk.ends:
+            raise UsageError(
+                f"--length {length}", why="this model writes whole texts and decides itself where they end"
+            )
+        if not 1 <= length <= canvas:
+            raise UsageError(f"--length {length}", why=f"the model writes 1 to {canvas} tokens")
+        return replace(self.desk, canvas=length)
+
+    def generate_sampling(self, length: int | None = None) -> SamplingConfig:
+        """The model's sampling settings; long texts take the triangle.
+
+        Paper: sec. 3.2 (Long-range unconditional generation).
+        """
+        if (length or self.config.network.canvas) >= LONG:
+            return replace(self.config.sampling, schedule="triangle", stop_early=False)
+        return self.config.sampling
 
     def fill(
         self,
         template: str,
         *,
         count: int = 1,
+        candidates: int = 8,
         sampling: SamplingConfig | None = None,
+        constraints: Constraints | None = None,
+        by: RankName = "per-token",
         seed: int = 0,
         watch: Watch | None = None,
     ) -> list[Written]:
-        """The template with its blanks filled `count` times, best first; what was given comes back as it was."""
-        canvas, keep = self._template_canvas(template)
-        written = self._write(canvas.repeated(count), sampling or self.fill_sampling, seed, watch, keep)
-        return sorted(written, key=lambda each: -each.score)
+        """The best `count` different ways to fill a template; what was given comes back as it was."""
+        settings = FillSettings(
+            count=count, candidates=candidates, by=by, seed=seed, constraints=constraints or Constraints()
+        )
+        return self.fill_many([template], sampling=sampling, settings=settings, watch=watch)[0]
+
+    def fill_many(
+        self,
+        templates: Sequence[str],
+        *,
+        sampling: SamplingConfig | None = None,
+        settings: FillSettings | None = None,
+        watch: Watch | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[list[Written]]:
+        """Many templates in common batches; each gets what it would get alone."""
+        self._require_no_source()
+        return fill_templates(
+            templates,
+            self.desk,
+            denoiser=self.denoiser,
+            sampling=sampling or self.fill_sampling,
+            settings=settings or FillSettings(),
+            watch=watch,
+            progress=progress,
+        )
 
     @property
     def fill_sampling(self) -> SamplingConfig:
@@ -115,73 +226,47 @@ class Sundae:
         """
         return replace(self.config.sampling, schedule="all")
 
-    def _template_canvas(self, template: str) -> tuple[Canvas, "_Given"]:
-        tokens: list[int] = []
-        given: list[tuple[int, int, str]] = []  # where, up to where, which text
-        editable: list[int] = []
-        word_starts: list[int] = []
-        for segment in parse_template(template).segments:
-            if isinstance(segment, Blank):
-                if segment.unit != "tokens" or segment.low != segment.high or segment.unknown:
-                    raise CapabilityError(
-                        "only blanks of a fixed number of tokens can be filled yet", hint="a blank such as [[6]]"
-                    )
-                if segment.leading_space:
-                    word_starts.append(len(tokens))
-                editable += range(len(tokens), len(tokens) + segment.low)
-                tokens += [PAD] * segment.low
-            else:
-                ids = self.tokenizer.encode(segment.text)
-                given.append((len(tokens), len(tokens) + len(ids), segment.text))
-                tokens += ids
-        if not editable:
-            raise UsageError("the template has no blank", hint="a blank such as [[6]] stands for six tokens")
-        canvas = self.config.network.canvas
-        if len(tokens) > canvas:
-            raise UsageError(f"the template has {len(tokens)} tokens", why=f"the model's canvas holds {canvas}")
-        # A sentence model ends its text with pads; a model of crops has never seen one.
-        width = canvas if self.config.data.kind == "sentences" else len(tokens)
-        row = torch.tensor([tokens + [PAD] * (width - len(tokens))])
-        mask = torch.zeros_like(row, dtype=torch.bool)
-        mask[0, editable] = True
-        # Text follows, or the user has said where it ends: a blank holds no pad.
-        barred = torch.zeros(width, self.vocabulary_size, dtype=torch.bool)
-        barred[:, PAD] = True
-        barred[word_starts] |= ~self._begins_with_space
-        return Canvas(row, mask, torch.ones_like(mask), barred), _Given(len(tokens), tuple(given))
+    def refine(
+        self,
+        draft: str,
+        *,
+        settings: RefineSettings | None = None,
+        sampling: SamplingConfig | None = None,
+        watch: Watch | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Refined:
+        """A draft improved: the chain starts from it; {{locks}} and an edit budget are kept."""
+        refinery = self.proof_reader(draft)
+        usual = sampling or self.refine_sampling
+        return refinery.refine(settings or RefineSettings(), sampling=usual, watch=watch, progress=progress)
+
+    def proof_reader(self, draft: str) -> Refinery:
+        """A draft ready to be judged: `suggestions(count)` lists its least likely tokens."""
+        self._require_no_source()
+        return Refinery(draft, self.desk, denoiser=self.denoiser)
+
+    @property
+    def refine_sampling(self) -> SamplingConfig:
+        """A few careful steps: what is already likely should stay."""
+        return replace(
+            self.config.sampling, rule="low-temperature", schedule="share", share=0.3, steps=20, temperature=0.3
+        )
 
     @cached_property
-    def _begins_with_space(self) -> Tensor:
-        texts = (self.tokenizer.token_text(token) for token in range(self.vocabulary_size))
-        return torch.tensor([text.startswith(" ") for text in texts])
+    def desk(self) -> Desk:
+        """What laying a request on a canvas needs to know of this model."""
+        shapes = TokenShapes.of(self.tokenizer)
+        ends = self.config.data.kind != "crops"  # a model of crops has never seen a text end
+        return Desk(self.tokenizer, shapes, self.config.network.canvas, ends, Classes(shapes))
 
-    def _write(
-        self,
-        canvas: Canvas,
-        sampling: SamplingConfig | None,
-        seed: int,
-        watch: Watch | None,
-        given: "_Given | None" = None,
-    ) -> list[Written]:
-        denoiser = as_denoiser(self.network)
-        states = run_canvas(
-            denoiser,
-            canvas,
-            sampling=sampling or self.config.sampling,
-            vocabulary_size=self.vocabulary_size,
-            seed=seed,
-        )
-        state = last_of(states, watch)
-        score = model_score(denoiser, state.tokens, inside=canvas.inside)
-        return [
-            Written(
-                text=self.text(tokens) if given is None else self._filled(tokens, given),
-                score=float(score.per_token[row]),
-                steps=state.step,
-                network_calls=int(state.calls[row]),
-            )
-            for row, tokens in enumerate(state.tokens)
-        ]
+    @cached_property
+    def denoiser(self) -> Denoiser:
+        """f_theta as the chain asks it."""
+        return as_denoiser(self.network)
+
+    def _require_no_source(self) -> None:
+        if self.config.network.translates:
+            raise UsageError("this model only translates", why="it has an encoder and needs a source")
 
     @property
     def vocabulary_size(self) -> int:
@@ -191,21 +276,6 @@ class Sundae:
     def text(self, tokens: Tensor) -> str:
         """What a canvas says: its tokens before the first pad."""
         return self.tokenizer.decode(tokens[: int(text_length(tokens[None]))].tolist())
-
-    def _filled(self, tokens: Tensor, given: "_Given") -> str:
-        """Given text is put back as it was written: tokens of an incomplete character could not restore it."""
-        ids: list[int] = tokens.tolist()
-        pieces, position = [], 0
-        for begin, end, text in given.parts:
-            pieces += [self.tokenizer.decode(ids[position:begin]), text]
-            position = end
-        return "".join([*pieces, self.tokenizer.decode(ids[position : given.length])])
-
-
-@dataclass(frozen=True)
-class _Given:
-    length: int
-    parts: tuple[tuple[int, int, str], ...]
 
 
 Model = Sundae | AutoregressiveTwin | MaskPredictTranslator

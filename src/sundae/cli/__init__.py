@@ -18,6 +18,7 @@ VERBS = {
     "train": "a corpus to a model; the same command resumes",
     "generate": "a model's texts, from nothing",
     "fill": "a template with its blanks filled from both sides",
+    "refine": "a draft, improved; or its least likely words",
     "evaluate": "a model's translations or fills, or any samples, measured",
     "demo": "a one-minute model, trained and run here",
     "push": "a model folder, to a hub",

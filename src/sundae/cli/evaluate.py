@@ -87,7 +87,7 @@ class Translation(_Reporting):
     overrides: Annotated[Positional[tuple[str, ...]], arg(metavar="[SECTION.KEY=VALUE ...]")] = ()
     """Other settings than the model's own, such as baseline.beam=1 or sampling.steps=4."""
     tokenised: bool = False
-    """The text is lower-cased and tokenised: give BLEU without further tokenisation too."""
+    """The text is lower-cased and tokenised already: BLEU without further tokenisation."""
     hypotheses: Annotated[Path | None, arg(metavar="FILE")] = None
     """Write the translations there, one a line."""
 

@@ -1,4 +1,4 @@
-"""`sundae fill TEMPLATE --model DIR`."""
+"""`sundae fill TEMPLATE`."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -6,27 +6,65 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from sundae.cli.writing import WritingFlags, read_lines
+from sundae.config import RankName
+from sundae.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command(WritingFlags):
-    """Fill the blanks of a template from both sides; best candidates first."""
+    """Fill the blanks of a template from both sides; best candidates first.
+
+    [[6]] is six tokens, [[3w]] three words, [[2-8]] two to eight tokens, [[?]] as many as it takes, \\[[ is no blank.
+    """
 
     template: Annotated[Positional[str], arg(metavar="TEMPLATE|-")]
     """A text with blanks, such as "Seeing [[6]] for any visitor"; - reads one a line from standard input."""
+    candidates: Annotated[int, arg(metavar="N")] = 8
+    """Chains to run at least, over all lengths of the blanks."""
+    rank: RankName = "per-token"
+    """How candidates are ranked: by the model's score per token, its whole score, or agreement (mbr)."""
+    allow: Annotated[tuple[str, ...], arg(metavar="BLANK=WORDS")] = ()
+    """The only words that may stand in a blank, such as 1=red,green."""
+    mark: bool = False
+    """Put what was filled in into [brackets]; on a terminal it is coloured."""
 
     def run(self) -> None:
         """Print -n filled texts for each template."""
-        templates = read_lines(self.template)
         from sundae.baselines.models import AutoregressiveTwin, Draw
+        from sundae.decoding.fill import FillSettings
 
+        templates = read_lines(self.template)
+        if self.candidates < 1:
+            raise UsageError(f"--candidates {self.candidates}", why="must be at least 1")
         model = self.load()
         if isinstance(model, AutoregressiveTwin):
-            for template in templates:
-                self.print(model.fill(template, count=self.count, draw=self.draw(Draw()), seed=self.seed))
+            if self.allow or self.must:
+                raise UsageError("--allow and --must", why=f"{self.model} writes from left to right")
+            made = [
+                model.fill(template, count=self.count, draw=self.draw(Draw()), seed=self.seed) for template in templates
+            ]
+            self.write("".join(self.print(texts, mark=self.mark) for texts in made))
             return
         sampling = self.sampling(model.fill_sampling)
-        for template in templates:
-            self.print(
-                model.fill(template, count=self.count, sampling=sampling, seed=self.seed, watch=self.watcher(model))
+        settings = FillSettings(
+            count=self.count,
+            candidates=self.candidates,
+            by=self.rank,
+            seed=self.seed,
+            constraints=self.constraints(self.allow),
+        )
+        with (
+            self.onlookers(model, steps=sampling.steps) as looking,
+            self.progress("templates", len(templates)) as progress,
+        ):
+            filled = model.fill_many(
+                templates, sampling=sampling, settings=settings, watch=looking or None, progress=progress
             )
+        if filled:
+            best = filled[0][0]
+            self.save_trace(looking, "fill", sampling, row=best.row, score=best.score)
+        lines = (
+            self.print(texts, mark=self.mark, context={"template": template})
+            for template, texts in zip(templates, filled, strict=True)
+        )
+        self.write("".join(lines))

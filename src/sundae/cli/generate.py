@@ -1,22 +1,53 @@
-"""`sundae generate --model DIR`."""
+"""`sundae generate [PROMPT]`."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from sundae.cli.writing import WritingFlags
+from tyro.conf import Positional, arg
+
+from sundae.cli.writing import WritingFlags, read_lines
+from sundae.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command(WritingFlags):
-    """Write texts from nothing: every canvas starts as noise and is improved step by step."""
+    """Write texts: every canvas starts as noise, after the prompt if there is one, and is improved step by step."""
+
+    prompt: Annotated[Positional[str], arg(metavar="[PROMPT|-]")] = ""
+    """How the texts begin; - reads one prompt a line from standard input.  Without it they are written from nothing."""
+    length: Annotated[int | None, arg(metavar="N")] = None
+    """Tokens to write, for a model of running text (its canvas)."""
 
     def run(self) -> None:
-        """Print one text a line."""
+        """Print -n texts for each prompt."""
         from sundae.baselines.models import AutoregressiveTwin, Draw
 
+        prompts = read_lines(self.prompt) if self.prompt else [""]
         model = self.load()
         if isinstance(model, AutoregressiveTwin):
+            if self.length is not None or self.must:
+                raise UsageError("--length and --must", why=f"{self.model} writes from left to right")
             draw = self.draw(Draw(temperature=model.config.sampling.temperature))
-            self.print(model.generate(self.count, draw=draw, seed=self.seed))
+            made = [model.generate(self.count, prefix=prompt, draw=draw, seed=self.seed) for prompt in prompts]
+            self.write("".join(map(self.print, made)))
             return
-        sampling = self.sampling(model.config.sampling)
-        self.print(model.generate(self.count, sampling=sampling, seed=self.seed, watch=self.watcher(model)))
+        sampling = self.sampling(model.generate_sampling(self.length))
+        constraints, content = self.constraints(), ""
+        with self.onlookers(model, steps=sampling.steps) as looking:
+            for prompt in prompts:
+                with self.progress("texts", self.count) as progress:
+                    written = model.generate(
+                        self.count,
+                        prompt=prompt,
+                        length=self.length,
+                        sampling=sampling,
+                        constraints=constraints,
+                        seed=self.seed,
+                        watch=looking or None,
+                        progress=progress,
+                    )
+                content += self.print(written, context={"prompt": prompt} if prompt else {})
+                if prompt == prompts[0]:
+                    best = written[0]
+                    self.save_trace(looking, "generate", sampling, row=best.row, score=best.score)
+        self.write(content)

@@ -1,9 +1,11 @@
-"""What `generate` and `fill` share: flags, and how texts are printed."""
+"""What `generate`, `fill` and `refine` share: flags, and how texts are read and printed."""
 
 import json
+import os
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,28 +17,21 @@ from sundae.errors import DataError, UsageError
 if TYPE_CHECKING:
     from sundae.baselines.models import AutoregressiveTwin, Draw
     from sundae.core.sampling import ChainState
+    from sundae.decoding.constraints import Constraints
+    from sundae.decoding.reading import Onlooker, Reading
+    from sundae.decoding.trace import Recorder
     from sundae.decoding.written import Written
     from sundae.model import Sundae
 
+DEFAULT_MODEL = "everyday"
+
 
 @dataclass(frozen=True, kw_only=True)
-class WritingFlags:
-    """How to run the chain; what is not given comes from the model's own settings."""
+class ModelFlags:
+    """Which model, and where its words go."""
 
-    model: Annotated[str, arg(metavar="DIR|HUB-ID")]
-    """The model: a folder, or the id of one on a hub (extra `hub`)."""
-    count: Annotated[int, arg(name="n", aliases=["-n"], metavar="N")] = 1
-    """How many texts."""
-    steps: Annotated[int | None, arg(aliases=["-T"], metavar="T")] = None
-    """Denoising steps."""
-    temperature: Annotated[float | None, arg(aliases=["-t"], metavar="TAU")] = None
-    """Sampling temperature; 0 takes the likeliest token."""
-    rule: RuleName | None = None
-    """Step rule."""
-    schedule: ScheduleName | None = None
-    """How many tokens each step updates."""
-    share: Annotated[float | None, arg(metavar="SHARE")] = None
-    """The share of tokens that the schedule `share` updates."""
+    model: Annotated[str, arg(metavar="NAME|DIR|HUB-ID")] = DEFAULT_MODEL
+    """The model: one that ships (`sundae models`), a folder, or the id of one on a hub (extra `hub`)."""
     seed: Annotated[int, arg(metavar="SEED")] = 0
     """The same seed writes the same texts."""
     threads: Annotated[int, arg(metavar="N")] = 0
@@ -45,74 +40,243 @@ class WritingFlags:
     """One JSON object a line, with scores and costs."""
     output: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE")] = None
     """Write to a file instead of standard output."""
-    watch: bool = False
-    """Show every step of the first text on standard error."""
+    quiet: Annotated[bool, arg(aliases=["-q"])] = False
+    """No progress."""
 
     def load(self) -> "Sundae | AutoregressiveTwin":
         """The model, and torch with it."""
-        import os
-
         import torch
 
         from sundae.model import MaskPredictTranslator, load_model
 
-        if self.count < 1:
-            raise UsageError(f"-n {self.count}", why="must be at least 1")
         torch.set_num_threads(self.threads or os.cpu_count() or 1)
         model = load_model(self.model)
         if isinstance(model, MaskPredictTranslator):
             raise UsageError(f"{self.model} only translates", why="a CMLM needs a source")
         return model
 
-    def draw(self, usual: "Draw") -> "Draw":
-        """How a left-to-right model draws; what only the chain has is refused."""
-        for name in ("steps", "rule", "schedule", "share"):
-            if getattr(self, name) is not None:
-                raise UsageError(f"--{name}", why=f"{self.model} writes from left to right and has no denoising steps")
-        if self.watch:
-            raise UsageError("--watch", why=f"{self.model} writes from left to right and has no denoising steps")
-        return usual if self.temperature is None else replace(usual, temperature=self.temperature)
-
-    def sampling(self, usual: SamplingConfig) -> SamplingConfig:
-        """The usual settings with what was given on the command line."""
-        names = ("steps", "temperature", "rule", "schedule", "share")
-        given: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        return replace(usual, **given)
-
-    def watcher(self, model: "Sundae") -> "Callable[[ChainState], None] | None":
-        """Prints the first row of each state, one line a step."""
-        if not self.watch:
-            return None
-
-        def show(state: "ChainState") -> None:
-            changed = int(state.changed[0].sum())
-            sys.stderr.write(f"{state.step:>4} {changed:>3} changed  {model.text(state.tokens[0])!r}\n")
-
-        return show
-
-    def print(self, texts: "Iterable[Written]") -> None:
-        """Results as lines; a newline inside a text is shown as such only in JSON."""
-        lines: list[str] = []
-        for written in texts:
-            figures = {"score": round(written.score, 4), "steps": written.steps, "network_calls": written.network_calls}
-            lines.append(
-                json.dumps({"text": written.text, **figures}, ensure_ascii=False) if self.json else written.text
-            )
-        content = "".join(f"{line}\n" for line in lines)
+    def write(self, content: str) -> None:
+        """Results to standard output, or as a whole to a file."""
         if self.output is None:
             sys.stdout.write(content)
             return
-        try:
-            self.output.write_text(content, encoding="utf-8")
-        except OSError as error:
-            raise DataError(f"cannot write {self.output}", why=error.strerror or str(error)) from None
+        write_file(self.output, content)
+
+    @contextmanager
+    def progress(self, what: str, total: int) -> "Iterator[Callable[[int], None] | None]":
+        """A bar on a terminal, if there is something to wait for."""
+        if self.quiet or total < 2 or not sys.stderr.isatty():
+            yield None
+            return
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(what, total=total)
+            yield lambda done: bar.update(task, completed=done)
+
+
+def write_file(path: Path, content: str) -> None:
+    """A file is either written as a whole or left as it was."""
+    temporary = path.with_name(f".writing-{path.name}")
+    try:
+        temporary.write_text(content, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise DataError(f"cannot write {path}", why=error.strerror or str(error)) from None
+
+
+class Onlookers:
+    """The animation and the recorder, as one watch of the first run that they are shown."""
+
+    def __init__(self, model: "Sundae", shown: "Onlooker | None", *, traced: bool) -> None:
+        self._model, self._shown, self._traced = model, shown, traced
+        self.recorder: Recorder | None = None
+
+    def __bool__(self) -> bool:
+        return self._shown is not None or self._traced
+
+    def begin(self, reading: "Reading") -> None:
+        """Be told how the canvas is read; later runs, of other windows, are shown but not recorded."""
+        from sundae.decoding.trace import Recorder
+
+        if self._shown is not None:
+            self._shown.begin(reading)
+        self._recording = self._traced and self.recorder is None
+        if self._recording:
+            self.recorder = Recorder(self._model.denoiser, reading=reading)
+
+    def __call__(self, state: "ChainState") -> None:
+        """Show and keep a state."""
+        if self._shown is not None:
+            self._shown(state)
+        if self._recording and self.recorder is not None:
+            self.recorder(state)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainFlags(ModelFlags):
+    """How to run the chain; what is not given comes from the model's own settings."""
+
+    steps: Annotated[int | None, arg(aliases=["-T"], metavar="T")] = None
+    """Denoising steps."""
+    temperature: Annotated[float | None, arg(aliases=["-t"], metavar="TAU")] = None
+    """Sampling temperature; 0 takes the likeliest token."""
+    rule: RuleName | None = None
+    """Step rule (docs/decoding.md)."""
+    schedule: ScheduleName | None = None
+    """How many tokens each step updates."""
+    share: Annotated[float | None, arg(metavar="SHARE")] = None
+    """The share of tokens that the schedule `share` updates."""
+    top_k: Annotated[int | None, arg(metavar="K")] = None
+    """Draw only among the K likeliest tokens; 0 is all."""
+    top_p: Annotated[float | None, arg(metavar="P")] = None
+    """Draw only among the likeliest tokens that together have probability P."""
+    ban: Annotated[str, arg(metavar="WORDS")] = ""
+    """Words and phrases that may appear at no step, separated by commas."""
+    watch: bool = False
+    """Show every step on standard error."""
+    trace: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Write every step of the best text, with probabilities, as JSON."""
+    html: Annotated[Path | None, arg(metavar="FILE")] = None
+    """The same as a page to look at, which needs nothing else."""
+
+    def sampling(self, usual: SamplingConfig) -> SamplingConfig:
+        """The usual settings with what was given on the command line."""
+        names = ("steps", "temperature", "rule", "schedule", "share", "top_k", "top_p")
+        given: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return replace(usual, **given)
+
+    @contextmanager
+    def onlookers(self, model: "Sundae", *, steps: int) -> "Iterator[Onlookers]":
+        """Whoever watches the chain."""
+        from sundae.cli.watching import watching
+
+        with ExitStack() as stack:
+            shown = stack.enter_context(watching(model.tokenizer, steps=steps)) if self.watch else None
+            yield Onlookers(model, shown, traced=bool(self.trace or self.html))
+
+    def save_trace(self, looking: "Onlookers", verb: str, sampling: SamplingConfig, *, row: int, score: float) -> None:
+        """Write what the onlookers saw of one row."""
+        if looking.recorder is None:
+            return
+        from sundae.decoding.trace import Trace
+        from sundae.decoding.viewer import render_html
+
+        trace = Trace(
+            verb=verb,
+            model=Path(self.model).name,
+            seed=self.seed,
+            sampling=asdict(sampling),
+            rows=(looking.recorder.row(row, score=score),),
+        )
+        if self.trace is not None:
+            write_file(self.trace, trace.to_json())
+        if self.html is not None:
+            write_file(self.html, render_html(trace))
+
+    def draw(self, usual: "Draw") -> "Draw":
+        """How a left-to-right model draws; what only the chain has is refused."""
+        flags = {"steps", "rule", "schedule", "share", "ban", "watch", "trace", "html"}
+        for name in sorted(flags):
+            if getattr(self, name) not in (None, False, ""):
+                raise UsageError(f"--{name}", why=f"{self.model} writes from left to right and has no denoising steps")
+        names = ("temperature", "top_k", "top_p")
+        given: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return replace(usual, **given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritingFlags(ChainFlags):
+    """Flags of the verbs that write new text."""
+
+    count: Annotated[int, arg(name="n", aliases=["-n"], metavar="N")] = 1
+    """How many texts."""
+    must: Annotated[str, arg(metavar="WORDS")] = ""
+    """Words that must appear, separated by commas; they are placed where the score is best."""
+
+    def load(self) -> "Sundae | AutoregressiveTwin":
+        """The model, if there is anything to write."""
+        if self.count < 1:
+            raise UsageError(f"-n {self.count}", why="must be at least 1")
+        return super().load()
+
+    def constraints(self, allow: Sequence[str] = ()) -> "Constraints":
+        """What may not, must, or alone may appear."""
+        from sundae.decoding.constraints import Constraints
+
+        return Constraints(split_words(self.ban), split_words(self.must), dict(map(_allowed, allow)))
+
+    def print(
+        self, texts: "Sequence[Written]", *, mark: bool = False, context: Mapping[str, object] | None = None
+    ) -> str:
+        """One line for each text; a newline inside a text stays as it is, but for JSON."""
+        lines: list[str] = []
+        for written in texts:
+            if self.json:
+                figures = {
+                    "score": round(written.score, 4),
+                    "steps": written.steps,
+                    "network_calls": written.network_calls,
+                }
+                fills = {"fills": [written.text[begin:end] for begin, end in written.fills]} if written.fills else {}
+                content = {**(context or {}), "text": written.text, **fills, **figures}
+                lines.append(json.dumps(content, ensure_ascii=False))
+            else:
+                lines.append(self._shown(written, mark))
+        return "".join(f"{line}\n" for line in lines)
+
+    def _shown(self, written: "Written", mark: bool) -> str:
+        coloured = self.output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        if not (mark or coloured):
+            return written.text
+        before, after = ("[", "]") if mark else ("\x1b[1;36m", "\x1b[0m")
+        text = written.text
+        for begin, end in reversed(written.fills):
+            text = text[:begin] + before + text[begin:end] + after + text[end:]
+        return text
+
+
+def split_words(listed: str) -> tuple[str, ...]:
+    """Words and phrases between commas."""
+    return tuple(word.strip() for word in listed.split(",")) if listed else ()
+
+
+def _allowed(rule: str) -> tuple[int, tuple[str, ...]]:
+    number, equals, words = rule.partition("=")
+    if not equals or not number.strip().isdecimal():
+        raise UsageError(
+            f"--allow {rule}", why="must be the number of a blank and its words", hint="--allow 1=red,green"
+        )
+    return int(number), split_words(words)
 
 
 def read_lines(argument: str) -> list[str]:
     """The text itself, or with `-` one text for each line of standard input."""
     if argument != "-":
         return [argument]
+    return [line.rstrip("\r\n") for line in read_all().splitlines() if line.strip()]
+
+
+def read_all() -> str:
+    """All of standard input."""
     try:
-        return [line.rstrip("\r\n") for line in sys.stdin if line.strip()]
+        return sys.stdin.read()
     except UnicodeDecodeError as error:
         raise DataError("standard input is not valid UTF-8", why=f"byte {error.start}: {error.reason}") from None
+
+
+def read_text(argument: str) -> str:
+    """The text itself, the content of the file of that name, or with `-` standard input."""
+    if argument == "-":
+        return read_all()
+    try:
+        if not Path(argument).is_file():
+            return argument
+        return Path(argument).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{argument} is not valid UTF-8", why=f"byte {error.start}: {error.reason}") from None
+    except OSError as error:
+        if error.filename is None or "too long" in str(error):  # longer than any file name
+            return argument
+        raise DataError(f"cannot read {argument}", why=error.strerror or str(error)) from None

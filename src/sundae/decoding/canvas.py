@@ -1,4 +1,4 @@
-"""A request as the chain sees it: a canvas with what is given, what is open, and what may not be written there."""
+"""A request as the chain sees it: canvases with what is given, what is open, and what may be written there."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -9,8 +9,8 @@ from torch import Tensor
 from sundae.config import SamplingConfig
 from sundae.core.length import PAD
 from sundae.core.network import Ask, Denoiser, Prediction
-from sundae.core.noise import Noise
-from sundae.core.sampling import ChainState, draw_start, run_chain, unfold_chain
+from sundae.core.noise import Noise, sample_categorical
+from sundae.core.sampling import ChainState, Rule, draw_start, run_chain, unfold_chain
 from sundae.decoding.rules import build_rule
 
 
@@ -18,26 +18,26 @@ from sundae.decoding.rules import build_rule
 class Canvas:
     """`template` holds the given tokens, `editable` marks the open positions, `inside` those that a row owns at all.
 
-    `barred` (positions by tokens) is True where a token may not be written; None: anything goes.
+    `barred` (classes by tokens) says which tokens may not be written at positions of a class, and `classes` (rows by
+    positions) which class a position has; None: anything goes.  Row i is sample `samples[i]` of the seed.  With `draft`
+    the chain starts from the template itself, not from noise.
     """
 
     template: Tensor
     editable: Tensor
     inside: Tensor
+    samples: Tensor
     barred: Tensor | None = None
+    classes: Tensor | None = None
+    draft: bool = False
 
     @classmethod
-    def empty(cls, width: int, *, rows: int, widths: Tensor | None = None) -> "Canvas":
+    def empty(cls, width: int, *, rows: int, widths: Tensor | None = None, first: int = 0) -> "Canvas":
         """Nothing given: unconditional generation, or translation with a canvas of its own for each row."""
         inside = torch.ones(rows, width, dtype=torch.bool)
         if widths is not None:
             inside = torch.arange(width) < widths[:, None]
-        return cls(torch.full((rows, width), PAD), inside, inside)
-
-    def repeated(self, times: int) -> "Canvas":
-        """The same request several times, for candidates that differ by their noise."""
-        rows = (each.repeat_interleave(times, 0) for each in (self.template, self.editable, self.inside))
-        return Canvas(*rows, barred=self.barred)
+        return cls(torch.full((rows, width), PAD), inside, inside, torch.arange(first, first + rows))
 
 
 Watch = Callable[[ChainState], None]
@@ -54,33 +54,56 @@ def last_of(states: Iterator[ChainState], watch: Watch | None = None) -> ChainSt
     return state
 
 
-def constrained(denoiser: Denoiser, barred: Tensor) -> Denoiser:
-    """The same denoiser, but it never proposes a token that is barred at its position (positions by tokens)."""
+def constrained(denoiser: Denoiser, canvas: Canvas) -> Denoiser:
+    """The same denoiser, but it never proposes a token that is barred at its position."""
+    barred, classes = canvas.barred, canvas.classes
+    if barred is None or classes is None:
+        return denoiser
 
     def answer(ask: Ask) -> Prediction:
         prediction = denoiser(ask)
-        positions = ask.where.nonzero()[:, 1]
-        return replace(prediction, logits=prediction.logits.masked_fill(barred[positions], -torch.inf))
+        mask = barred[classes[ask.rows][ask.where]]
+        return replace(prediction, logits=prediction.logits.masked_fill(mask, -torch.inf))
 
     return answer
 
 
-def run_canvas(
-    denoiser: Denoiser, canvas: Canvas, *, sampling: SamplingConfig, vocabulary_size: int, seed: int
-) -> Iterator[ChainState]:
-    """Run the chain on a canvas; row i is sample i of the seed, whatever the batch."""
-    noise, samples = Noise(seed), torch.arange(len(canvas.template))
+def first_state(canvas: Canvas, *, vocabulary_size: int, noise: Noise) -> Tensor:
+    """x_0: the draft, or noise where the chain may write: uniform over what is not barred there."""
+    if canvas.draft:
+        return canvas.template
     start = draw_start(
-        canvas.template, editable=canvas.editable, samples=samples, vocabulary_size=vocabulary_size, noise=noise
+        canvas.template, editable=canvas.editable, samples=canvas.samples, vocabulary_size=vocabulary_size, noise=noise
     )
+    if canvas.barred is None or canvas.classes is None:
+        return start
+    wrong = canvas.editable & canvas.barred[canvas.classes, start]
+    allowed = (~canvas.barred[canvas.classes[wrong]]).float()  # a schedule may leave a position as it started
+    positions = torch.arange(start.shape[1])
+    uniform = noise.fold("allowed start").uniform(canvas.samples[:, None], positions)[wrong]
+    return start.masked_scatter(wrong, sample_categorical(allowed.log(), uniform=uniform))
+
+
+def run_canvas(
+    denoiser: Denoiser,
+    canvas: Canvas,
+    *,
+    sampling: SamplingConfig,
+    vocabulary_size: int,
+    seed: int,
+    rule: Rule | None = None,
+    start: Tensor | None = None,
+) -> Iterator[ChainState]:
+    """Run the chain on a canvas, with the rule that the settings name unless another is given."""
+    noise = Noise(seed)
     chain = unfold_chain(
-        start,
-        rule=build_rule(sampling),
+        first_state(canvas, vocabulary_size=vocabulary_size, noise=noise) if start is None else start,
+        rule=build_rule(sampling) if rule is None else rule,
         steps=sampling.steps,
         noise=noise,
-        samples=samples,
+        samples=canvas.samples,
         inside=canvas.inside,
         editable=canvas.editable,
         stop=sampling.stop_early,
     )
-    return run_chain(denoiser if canvas.barred is None else constrained(denoiser, canvas.barred), chain)
+    return run_chain(constrained(denoiser, canvas), chain)

@@ -45,13 +45,11 @@ def translate_all(
 
 
 def translation_table(hypotheses: Sequence[Written], *, references: Sequence[str], tokenised: bool = False) -> Table:
-    """BLEU with its interval, chrF, length ratio, repetition and cost; `tokenised` adds lower-cased tokenised BLEU."""
+    """BLEU with its interval, chrF, length ratio, repetition and cost; of `tokenised` text, lower-cased BLEU."""
     texts = [each.text for each in hypotheses]
-    cased = bleu_interval(texts, references=references)
-    rows: list[dict[str, Cell]] = [{"measure": "BLEU", "value": cased.score, "signature": cased.signature}]
-    if tokenised:
-        lower = bleu_interval(texts, references=references, tokenised=True)
-        rows.append({"measure": "BLEU, lower-cased, tokenised", "value": lower.score, "signature": lower.signature})
+    bleu = bleu_interval(texts, references=references, tokenised=tokenised)
+    name = "BLEU, lower-cased, tokenised" if tokenised else "BLEU"
+    rows: list[dict[str, Cell]] = [{"measure": name, "value": bleu.score, "signature": bleu.signature}]
     chrf = corpus_chrf(texts, references)
     rows.append({"measure": "chrF", "value": chrf.score, "signature": chrf.signature})
     spread = diversity(texts, orders=(1, 2))

@@ -1,0 +1,115 @@
+"""`sundae refine DRAFT`."""
+
+import difflib
+import json
+import os
+import re
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, arg
+
+from sundae.cli.writing import ChainFlags, read_text, split_words
+from sundae.config import RankName
+from sundae.errors import UsageError
+
+if TYPE_CHECKING:
+    from sundae.decoding.refine import Refined, Suggestion
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command(ChainFlags):
+    """Improve a draft: the chain starts from it, and changes what fits least.  {{text}} stays as it is."""
+
+    draft: Annotated[Positional[str], arg(metavar="FILE|TEXT|-")]
+    """A file, a text, or - for standard input."""
+    edits: Annotated[int | None, arg(metavar="N")] = None
+    """Change at most N tokens."""
+    edit_share: Annotated[float | None, arg(metavar="SHARE")] = None
+    """Change at most this share of the tokens."""
+    candidates: Annotated[int, arg(metavar="N")] = 4
+    """Chains to run for each sentence; the best result, or the draft itself, is kept."""
+    rank: RankName = "per-token"
+    """How candidates are ranked."""
+    suggest: Annotated[int, arg(metavar="N")] = 0
+    """Change nothing: list the N least likely tokens with likelier ones."""
+    diff: bool = False
+    """Print what was changed, word by word on a terminal and as a unified diff elsewhere, instead of the text."""
+
+    def run(self) -> None:
+        """Print the refined text, the difference, or suggestions."""
+        from sundae.baselines.models import AutoregressiveTwin
+        from sundae.decoding.constraints import Constraints
+        from sundae.decoding.refine import RefineSettings
+
+        if self.candidates < 1:
+            raise UsageError(f"--candidates {self.candidates}", why="must be at least 1")
+        draft = read_text(self.draft)
+        settings = RefineSettings(
+            edits=self.edits,
+            share=self.edit_share,
+            candidates=self.candidates,
+            by=self.rank,
+            seed=self.seed,
+            constraints=Constraints(split_words(self.ban)),
+        )
+        model = self.load()
+        if isinstance(model, AutoregressiveTwin):
+            raise UsageError(f"{self.model} cannot refine", why="it writes from left to right")
+        if self.suggest:
+            found = model.proof_reader(draft).suggestions(self.suggest)
+            self.write(self._suggestions(found, draft))
+            return
+        sampling = self.sampling(model.refine_sampling)
+        reader = model.proof_reader(draft)
+        with (
+            self.onlookers(model, steps=sampling.steps) as looking,
+            self.progress("sentences", len(reader.stretches)) as progress,
+        ):
+            refined = reader.refine(settings, sampling=sampling, watch=looking or None, progress=progress)
+        self.save_trace(looking, "refine", sampling, row=refined.row, score=refined.score)
+        self.write(self._result(reader.text, refined))
+
+    def _result(self, before: str, refined: "Refined") -> str:
+        if self.json:
+            edits = [{"begin": b, "end": e, "before": before[b:e], "after": new} for b, e, new in refined.edits]
+            figures = {
+                "score": round(refined.score, 4),
+                "draft_score": round(refined.draft_score, 4),
+                "network_calls": refined.network_calls,
+            }
+            return json.dumps({"text": refined.text, "edits": edits, **figures}, ensure_ascii=False) + "\n"
+        if not self.diff:
+            return refined.text + ("" if refined.text.endswith("\n") else "\n")
+        if self.output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+            return coloured_diff(before, refined.text) + "\n"
+        lines = difflib.unified_diff(
+            before.splitlines(), refined.text.splitlines(), "draft", "refined", lineterm="", n=1
+        )
+        return "".join(f"{line}\n" for line in lines)
+
+    def _suggestions(self, found: "list[Suggestion]", draft: str) -> str:
+        if self.json:
+            return "".join(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in found)
+        lines: list[str] = []
+        for each in found:
+            line = draft.count("\n", 0, each.begin) + 1
+            better = ", ".join(f"{text.strip()!r} {probability:.2g}" for text, probability in each.alternatives)
+            lines.append(f"line {line}: {each.token.strip()!r} {each.probability:.2g}  likelier: {better}\n")
+        return "".join(lines)
+
+
+def coloured_diff(before: str, after: str) -> str:
+    """The text with removed words struck out in red and new ones in green."""
+    old, new = (re.findall(r"\s+|[^\s]+", text) for text in (before, after))
+    parts: list[str] = []
+    for kind, a, b, c, d in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
+        if kind == "equal":
+            parts += old[a:b]
+            continue
+        if a < b:
+            parts.append("\x1b[31;9m" + "".join(old[a:b]) + "\x1b[0m")
+        if c < d:
+            parts.append("\x1b[32m" + "".join(new[c:d]) + "\x1b[0m")
+    return "".join(parts)

@@ -1,0 +1,127 @@
+"""Running requests: rows of many requests in batches that fit the memory, scored and ranked."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from sundae.config import SamplingConfig
+from sundae.core.length import PAD, text_length
+from sundae.core.network import Denoiser
+from sundae.core.noise import Noise
+from sundae.core.sampling import ChainState, model_score
+from sundae.decoding.canvas import Canvas, Watch, first_state, last_of, run_canvas
+from sundae.decoding.constraints import Constraints, Guard, Guarded
+from sundae.decoding.layout import FREE, FREE_OR_END, Desk, Layout
+from sundae.decoding.reading import Reading, Stretch, together
+from sundae.decoding.rules import build_rule
+
+BATCH_BYTES = 256 << 20
+"""What the logits of one batch may take, if all its positions are asked for."""
+
+
+def batch_rows(*, canvas: int, vocabulary_size: int) -> int:
+    """Rows that are run together."""
+    return max(1, BATCH_BYTES // (4 * canvas * vocabulary_size))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One finished row: its tokens, its model score (of the canvas) and the length of its text, and its cost."""
+
+    tokens: list[int]
+    score: float
+    length: int
+    steps: int
+    network_calls: int
+
+
+@dataclass(frozen=True)
+class Order:
+    """One row to be written: a layout, or None for an empty canvas, and which sample of the seed it is."""
+
+    layout: Layout | None
+    sample: int
+    draft: bool = False
+
+
+def canvas_of(orders: Sequence[Order], desk: Desk) -> Canvas:
+    """Rows as one canvas; a model of whole texts sees pads up to its canvas, another one nothing beyond the text."""
+    widths = [desk.canvas if desk.ends or order.layout is None else len(order.layout) for order in orders]
+    shape = (len(orders), max(widths))
+    template, classes = torch.full(shape, PAD), torch.full(shape, FREE)
+    editable = torch.zeros(shape, dtype=torch.bool)
+    for row, order in enumerate(orders):
+        if order.layout is None:
+            editable[row, : widths[row]] = True
+            classes[row] = FREE_OR_END
+            continue
+        position = 0
+        for piece in order.layout.pieces:
+            end = position + len(piece.tokens)
+            template[row, position:end] = torch.tensor(piece.tokens)
+            editable[row, position:end] = torch.tensor(piece.editable)
+            if piece.classes:
+                classes[row, position:end] = torch.tensor(piece.classes)
+            position = end
+    inside = torch.arange(shape[1]) < torch.tensor(widths)[:, None]
+    samples = torch.tensor([order.sample for order in orders])
+    draft = any(order.draft for order in orders)
+    if not bool((classes[editable] != FREE_OR_END).any()):
+        return Canvas(template, editable, inside, samples, draft=draft)
+    return Canvas(template, editable, inside, samples, desk.classes.table(), classes, draft)
+
+
+def run_orders(
+    orders: Sequence[Order],
+    desk: Desk,
+    *,
+    denoiser: Denoiser,
+    sampling: SamplingConfig,
+    seed: int,
+    constraints: Constraints | None = None,
+    watch: Watch | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[Outcome]:
+    """Run all rows to their end, batch by batch; `watch` sees the first batch."""
+    size = len(desk.shapes.begins)
+    rows = batch_rows(canvas=desk.canvas, vocabulary_size=size)
+    outcomes: list[Outcome] = []
+    for begin in range(0, len(orders), rows):
+        some = orders[begin : begin + rows]
+        canvas = canvas_of(some, desk)
+        rule, start, asked = build_rule(sampling), None, denoiser
+        if constraints is not None and constraints.banned:
+            guard, noise = Guard(constraints, desk.tokenizer), Noise(seed)
+            start = guard.clean(
+                first_state(canvas, vocabulary_size=size, noise=noise),
+                editable=canvas.editable,
+                samples=canvas.samples,
+                noise=noise,
+                vocabulary_size=size,
+            )
+            rule, asked = Guarded(rule, guard), guard.offer(denoiser)
+        states = run_canvas(asked, canvas, sampling=sampling, vocabulary_size=size, seed=seed, rule=rule, start=start)
+        seen = together(_reading(some, canvas, desk), watch) if watch is not None and begin == 0 else None
+        outcomes += _outcomes(last_of(states, seen), canvas, denoiser)
+        if progress is not None:
+            progress(len(outcomes))
+    return outcomes
+
+
+def _reading(orders: Sequence[Order], canvas: Canvas, desk: Desk) -> Reading:
+    stretches: list[list[Stretch] | None] = []
+    for order in orders:
+        pieces = () if order.layout is None else order.layout.pieces
+        own = [Stretch(len(piece.tokens), piece.text, piece.leading_space) for piece in pieces]
+        stretches.append(own or None)
+    return Reading(desk.tokenizer, canvas=canvas, stretches=stretches)
+
+
+def _outcomes(state: ChainState, canvas: Canvas, denoiser: Denoiser) -> list[Outcome]:
+    score = model_score(denoiser, state.tokens, inside=canvas.inside)
+    length = text_length(state.tokens.masked_fill(~canvas.inside, PAD))
+    return [
+        Outcome(tokens.tolist(), float(score.total[row]), int(length[row]), state.step, int(state.calls[row]))
+        for row, tokens in enumerate(state.tokens)
+    ]

@@ -1,0 +1,216 @@
+"""Filling blanks from both sides: lengths are tried, candidates ranked, long texts seen through windows."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from sundae.config import RankName, SamplingConfig
+from sundae.core.network import Denoiser
+from sundae.decoding.canvas import Watch
+from sundae.decoding.constraints import Constraints
+from sundae.decoding.desk import Order, Outcome, run_orders
+from sundae.decoding.layout import Desk, Layout, lay_out, place_words
+from sundae.decoding.rank import rank
+from sundae.decoding.windows import first_group, fits, window_around
+from sundae.decoding.written import Written
+from sundae.errors import UsageError
+from sundae.text.template import Blank, Template, Text, parse_template
+
+MOST_LAYOUTS = 48
+"""Combinations of lengths that are tried at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FillSettings:
+    """How hard to try: `candidates` chains at least, over all lengths; the best `count` different texts are given."""
+
+    count: int = 1
+    candidates: int = 8
+    by: RankName = "per-token"
+    seed: int = 0
+    constraints: Constraints = field(default_factory=Constraints)
+
+
+def fill_templates(
+    templates: Sequence[str],
+    desk: Desk,
+    *,
+    denoiser: Denoiser,
+    sampling: SamplingConfig,
+    settings: FillSettings,
+    watch: Watch | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[list[Written]]:
+    """Each template filled, best first; what was given comes back as it was written.
+
+    Templates are run together, but none depends on the others.
+    """
+    parsed = [parse_template(template) for template in templates]
+    long = [number for number, template in enumerate(parsed) if not fits(template, desk)]
+    short = [number for number in range(len(parsed)) if number not in set(long)]
+    run = _Run(desk, denoiser, sampling, settings, watch)
+    done = dict(zip(short, run.fill([parsed[number] for number in short], progress), strict=True))
+    for number in long:
+        done[number] = run.fill_through_windows(parsed[number])
+        if progress is not None:
+            progress(len(done))
+    return [done[number] for number in range(len(parsed))]
+
+
+@dataclass(frozen=True)
+class _Run:
+    desk: Desk
+    denoiser: Denoiser
+    sampling: SamplingConfig
+    settings: FillSettings
+    watch: Watch | None
+
+    def orders(self, template: Template) -> list[Order]:
+        """All rows for one template: every layout several times, so that there are enough candidates."""
+        settings = self.settings
+        layouts = lay_out(
+            template,
+            self.desk,
+            tries=MOST_LAYOUTS,
+            seed=settings.seed,
+            allowed=settings.constraints.allowed,
+        )
+        wanted = max(settings.candidates, settings.count)
+        if settings.constraints.must:
+            layouts = self._with_words(layouts, wanted)
+        times = -(-wanted // len(layouts))
+        rows = itertools.product(range(times), layouts)
+        return [Order(layout, sample) for sample, (_, layout) in enumerate(rows)]
+
+    def _with_words(self, layouts: list[Layout], wanted: int) -> list[Layout]:
+        """Other places for the words that must appear in every candidate; the score then decides."""
+        settings, found = self.settings, []
+        for number in range(4 * max(wanted, 16)):
+            layout = layouts[number % len(layouts)]
+            placed = place_words(layout, settings.constraints.must, self.desk, seed=settings.seed * 7919 + number)
+            if placed is not None and placed not in found:
+                found.append(placed)
+            if len(found) >= max(wanted, 16):
+                break
+        if not found:
+            words = ", ".join(repr(word) for word in settings.constraints.must)
+            raise UsageError(f"{words} must appear", why="the blanks have no room for that")
+        return found
+
+    def fill(self, templates: Sequence[Template], progress: Callable[[int], None] | None = None) -> list[list[Written]]:
+        """Templates that fit the canvas, all in the same batches."""
+        per_template = [self.orders(template) for template in templates]
+        orders = [order for some in per_template for order in some]
+        if not orders:
+            return []
+        counts = list(itertools.accumulate(len(some) for some in per_template))
+
+        def report(rows: int) -> None:
+            if progress is not None:
+                progress(sum(count <= rows for count in counts))
+
+        outcomes = iter(
+            run_orders(
+                orders,
+                self.desk,
+                denoiser=self.denoiser,
+                sampling=self.sampling,
+                seed=self.settings.seed,
+                constraints=self.settings.constraints,
+                watch=self.watch,
+                progress=report,
+            )
+        )
+        return [
+            self._ranked(template, some, list(itertools.islice(outcomes, len(some))), first=end - len(some))
+            for template, some, end in zip(templates, per_template, counts, strict=True)
+        ]
+
+    def _ranked(self, template: Template, orders: list[Order], outcomes: list[Outcome], *, first: int) -> list[Written]:
+        settings = self.settings
+        texts: list[tuple[str, tuple[tuple[int, int], ...]]] = []
+        kept: list[Outcome] = []
+        rows: list[int] = []
+        for row, (order, outcome) in enumerate(zip(orders, outcomes, strict=True), start=first):
+            assert order.layout is not None
+            text, spans = order.layout.text(outcome.tokens, self.desk.tokenizer)
+            if self._keeps(template, text, spans):
+                texts.append((text, spans))
+                kept.append(outcome)
+                rows.append(row)
+        if not kept:
+            raise UsageError(
+                "no candidate keeps all constraints", why=f"of {len(orders)} that were tried", hint="more --candidates"
+            )
+        order = rank(
+            [text for text, _ in texts],
+            scores=[outcome.score for outcome in kept],
+            lengths=[outcome.length for outcome in kept],
+            by=settings.by,
+        )
+        return [
+            Written(
+                texts[index][0],
+                kept[index].score / max(1, kept[index].length),
+                kept[index].steps,
+                kept[index].network_calls,
+                texts[index][1],
+                rows[index],
+            )
+            for index in order[: settings.count]
+        ]
+
+    def _keeps(self, template: Template, text: str, spans: tuple[tuple[int, int], ...]) -> bool:
+        """What the classes of positions cannot promise: whole words, their number, and that each is an allowed one."""
+        constraints = self.settings.constraints
+        for number, (blank, (begin, end)) in enumerate(zip(template.blanks, spans, strict=True), start=1):
+            filled = text[begin:end]
+            if blank.unit == "words" and not blank.low <= len(filled.split()) <= blank.high:
+                return False
+            own = constraints.allowed.get(number)
+            if own is not None:
+                known = {word.casefold() for phrase in own for word in phrase.split()}
+                if not all(word.casefold() in known for word in filled.split()):
+                    return False
+        return not constraints.find_banned(text) and not constraints.missing(text)
+
+    def fill_through_windows(self, template: Template) -> list[Written]:
+        """A template longer than the canvas, window by window from the left; version i takes the i-th best of each."""
+        versions = [self._version(template, index) for index in range(self.settings.count)]
+        return list({written.text: written for written in reversed(versions)}.values())[::-1]
+
+    def _version(self, template: Template, index: int) -> Written:
+        constraints = self.settings.constraints
+        if constraints.must:
+            raise UsageError(
+                f"{constraints.must[0]!r} must appear",
+                why=f"that works only in a text that fits the canvas of {self.desk.canvas} tokens",
+            )
+        segments, fills, parts = list(template.segments), list[tuple[int, int]](), list[Written]()
+        while any(isinstance(segment, Blank) for segment in segments):
+            begin, end = first_group(segments, self.desk)
+            left = "".join(segment.text for segment in segments[:begin] if not isinstance(segment, Blank))
+            following = itertools.takewhile(lambda segment: not isinstance(segment, Blank), segments[end:])
+            right = "".join(segment.text for segment in following if not isinstance(segment, Blank))
+            window = window_around(left, segments[begin:end], right, self.desk)
+            # The blanks of a window are numbered from 1 again.
+            allowed = {number - len(fills): words for number, words in constraints.allowed.items()}
+            blanks = len(window.template.blanks)
+            seen = {number: words for number, words in allowed.items() if 0 < number <= blanks}
+            settings = replace(self.settings, constraints=replace(constraints, allowed=seen))
+            candidates = replace(self, settings=settings).fill([window.template])[0]
+            best = candidates[min(index, len(candidates) - 1)]
+            own = window.own(best.text)
+            moved = len(left) + len(window.space) - window.before
+            fills += [(first + moved, last + moved) for first, last in best.fills]
+            segments[:end] = [Text(left + own)]
+            parts.append(best)
+        text = "".join(segment.text for segment in segments if not isinstance(segment, Blank))
+        return Written(
+            text,
+            sum(part.score for part in parts) / len(parts),
+            max(part.steps for part in parts),
+            sum(part.network_calls for part in parts),
+            tuple(fills),
+            parts[0].row,
+        )

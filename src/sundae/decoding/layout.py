@@ -1,0 +1,301 @@
+"""Templates as canvases: how long each blank is tried, and which tokens may stand where in it.
+
+A blank whose length is not fixed in tokens gives several layouts; they are all tried, and the score decides.
+"""
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from sundae.core.length import PAD
+from sundae.decoding.shapes import TokenShapes
+from sundae.errors import UsageError
+from sundae.text.template import Blank, Template
+from sundae.text.tokenizer import Tokenizer
+
+LONGEST_UNKNOWN = 12
+"""Most tokens that are tried for `[[?]]` when text follows it."""
+LONGEST_WORD = 4
+"""Most tokens that are tried for one word."""
+
+# Classes of positions, by what may stand there.
+FREE, FREE_OR_END, BEGIN, WORD_BEGIN, WORD_INSIDE, AFTER_WORD, AFTER_WORD_OR_END = range(7)
+
+
+class Classes:
+    """Which tokens are barred at a position of each class; blanks with a vocabulary of their own add classes."""
+
+    def __init__(self, shapes: TokenShapes) -> None:
+        every = torch.ones_like(shapes.begins)
+        begins, wordlike = shapes.begins, shapes.wordlike
+        allowed = {
+            FREE: every,
+            FREE_OR_END: every,
+            BEGIN: begins,
+            WORD_BEGIN: begins & wordlike,
+            WORD_INSIDE: ~begins & wordlike,
+            AFTER_WORD: ~(wordlike & ~begins),
+            AFTER_WORD_OR_END: ~(wordlike & ~begins),
+        }
+        ending = (FREE_OR_END, AFTER_WORD_OR_END)
+        self._rows = [_barred(tokens.clone(), with_end=kind in ending) for kind, tokens in allowed.items()]
+        self._own: dict[frozenset[int], int] = {}
+
+    def of_tokens(self, tokens: frozenset[int]) -> int:
+        """The class of positions at which only these tokens may stand."""
+        if tokens not in self._own:
+            allowed = torch.zeros_like(self._rows[0])
+            allowed[list(tokens)] = True
+            self._own[tokens] = len(self._rows)
+            self._rows.append(_barred(allowed, with_end=False))
+        return self._own[tokens]
+
+    def possible(self, kind: int) -> bool:
+        """Whether any token may stand there."""
+        return not bool(self._rows[kind].all())
+
+    def table(self) -> Tensor:
+        """Classes by tokens."""
+        return torch.stack(self._rows)
+
+
+def _barred(allowed: Tensor, *, with_end: bool) -> Tensor:
+    barred = ~allowed
+    barred[PAD] = not with_end
+    return barred
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a canvas: text as it was given, or a gap with a class for each of its positions.
+
+    A gap's `tokens` are pads, but where a word that must appear has its place: there they are fixed.
+    """
+
+    tokens: tuple[int, ...]
+    text: str | None = None
+    classes: tuple[int, ...] = ()
+    leading_space: bool = False
+
+    @property
+    def editable(self) -> list[bool]:
+        """What the chain may write."""
+        return [self.text is None and token == PAD for token in self.tokens]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One way to lay a template on a canvas."""
+
+    pieces: tuple[Piece, ...]
+
+    def __len__(self) -> int:
+        return sum(len(piece.tokens) for piece in self.pieces)
+
+    def text(self, tokens: Sequence[int], tokenizer: Tokenizer) -> tuple[str, tuple[tuple[int, int], ...]]:
+        """What a finished canvas says, and where in it the gaps are; given text is put back as it was written."""
+        parts: list[str] = []
+        spans: list[tuple[int, int]] = []
+        position = length = 0
+        for piece in self.pieces:
+            part = piece.text
+            if part is None:
+                own = itertools.takewhile(lambda t: t != PAD, tokens[position : position + len(piece.tokens)])
+                part = tokenizer.decode(own)
+                if piece.leading_space and not part.startswith(" "):
+                    part = " " + part
+                spans.append((length + len(part) - len(part.lstrip(" ")), length + len(part)))
+            parts.append(part)
+            position += len(piece.tokens)
+            length += len(part)
+        return "".join(parts), tuple(spans)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What laying out needs to know of a model: its tokens, its canvas, and whether its texts end before it does."""
+
+    tokenizer: Tokenizer
+    shapes: TokenShapes
+    canvas: int
+    ends: bool
+    classes: Classes = field(compare=False)
+
+    def spell(self, word: str, *, after_space: bool) -> list[int]:
+        """The tokens of a word inside a text."""
+        return self.tokenizer.encode(f" {word}" if after_space and self.shapes.spaced else word)
+
+
+def lay_out(
+    template: Template, desk: Desk, *, tries: int, seed: int = 0, allowed: Mapping[int, Sequence[str]] | None = None
+) -> list[Layout]:
+    """All ways to lay a template on the canvas, or `tries` of them if there are more, the shortest among them."""
+    given = {
+        place: Piece(tuple(desk.tokenizer.encode(segment.text)), segment.text)
+        for place, segment in enumerate(template.segments)
+        if not isinstance(segment, Blank)
+    }
+    if not template.blanks:
+        raise UsageError("the template has no blank", hint="a blank such as [[6]] stands for six tokens")
+    for number in allowed or {}:
+        if not 1 <= number <= len(template.blanks):
+            raise UsageError(f"words are allowed in blank {number}", why=f"there are {len(template.blanks)} blanks")
+    room = desk.canvas - sum(len(piece.tokens) for piece in given.values())
+    least = sum(_fewest(blank) for blank in template.blanks)
+    if least > room:
+        total = desk.canvas - room + least
+        raise UsageError(f"the template has {total} tokens", why=f"the model's canvas holds {desk.canvas}")
+    options: list[list[Piece]] = []
+    number = 0
+    for place, segment in enumerate(template.segments):
+        if not isinstance(segment, Blank):
+            options.append([given[place]])
+            continue
+        number += 1
+        spare = room - least + _fewest(segment)
+        last = place == len(template.segments) - 1
+        words = (allowed or {}).get(number)
+        found = list(_gaps(segment, desk, room=spare, last=last, words=words))
+        if not found:
+            raise UsageError(f"blank {number} cannot be filled", why="no allowed word fits")
+        options.append(found)
+    layouts = _chosen(options, room=desk.canvas, tries=tries, seed=seed)
+    if not layouts:
+        raise UsageError("the blanks do not fit together", why=f"the model's canvas holds {desk.canvas} tokens")
+    return layouts
+
+
+def _chosen(options: list[list[Piece]], *, room: int, tries: int, seed: int) -> list[Layout]:
+    count = math.prod(len(each) for each in options)
+    if count <= max(tries, 1000):
+        every = [Layout(pieces) for pieces in itertools.product(*options)]
+        fitting = sorted((layout for layout in every if len(layout) <= room), key=len)
+        if len(fitting) <= tries:
+            return fitting
+        chosen = random.Random(seed).sample(range(1, len(fitting)), tries - 1)  # noqa: S311
+        return [fitting[index] for index in (0, *sorted(chosen))]
+    chooser = random.Random(seed)  # noqa: S311 - which lengths are tried is no secret
+    shortest = Layout(tuple(min(each, key=lambda piece: len(piece.tokens)) for each in options))
+    found = {shortest: None}
+    for _ in range(50 * tries):
+        layout = Layout(tuple(chooser.choice(each) for each in options))
+        if len(layout) <= room:
+            found[layout] = None
+        if len(found) >= tries:
+            break
+    return list(found)
+
+
+def _fewest(blank: Blank) -> int:
+    return blank.low
+
+
+def _gaps(blank: Blank, desk: Desk, *, room: int, last: bool, words: Sequence[str] | None) -> Iterator[Piece]:
+    """The lengths that a blank may have, as gaps."""
+    first = BEGIN if blank.leading_space else FREE
+    if words is not None:
+        yield from _own_words(blank, desk, room=room, words=words)
+    elif blank.unit == "words":
+        for count in range(blank.low, blank.high + 1):
+            yield from _word_gaps(count, desk, room=room, leading_space=blank.leading_space)
+    elif last and desk.ends and blank.low < blank.high:
+        # Nothing follows: the model itself decides where the text ends.
+        size = min(blank.high, room)
+        classes = [first, *[FREE] * (blank.low - 1), *[FREE_OR_END] * (size - blank.low)]
+        yield Piece((PAD,) * size, classes=tuple(classes), leading_space=blank.leading_space)
+    else:
+        high = min(blank.high, LONGEST_UNKNOWN if blank.unknown else blank.high, room)
+        for size in range(blank.low, high + 1):
+            classes = (first, *[FREE] * (size - 1))
+            yield Piece((PAD,) * size, classes=classes, leading_space=blank.leading_space)
+
+
+def _word_gaps(count: int, desk: Desk, *, room: int, leading_space: bool) -> Iterator[Piece]:
+    if desk.tokenizer.kind == "character":  # a word is its characters: only how many there are can be tried
+        for size in range(2 * count, min(room, 8 * count) + 1):
+            yield Piece((PAD,) * size, classes=(BEGIN if leading_space else FREE, *[FREE] * (size - 1)))
+        return
+    longest = LONGEST_WORD if desk.shapes.spaced else 1
+    for extra in range(min(count * (longest - 1), room - count) + 1):
+        for sizes in _compositions(count, extra, longest - 1):
+            classes: list[int] = []
+            for size in sizes:
+                classes += [WORD_BEGIN, *[WORD_INSIDE] * size]
+            if not leading_space and desk.shapes.spaced and desk.tokenizer.kind != "sentencepiece":
+                classes[0] = WORD_INSIDE
+            yield Piece((PAD,) * len(classes), classes=tuple(classes), leading_space=leading_space)
+        if extra >= LONGEST_WORD:  # one long word, or several of two tokens: more is seldom a word
+            return
+
+
+def _compositions(count: int, extra: int, most: int) -> Iterator[tuple[int, ...]]:
+    """`count` numbers from 0 to `most` that add up to `extra`."""
+    if count == 1:
+        if extra <= most:
+            yield (extra,)
+        return
+    for first in range(min(extra, most) + 1):
+        for rest in _compositions(count - 1, extra - first, most):
+            yield (first, *rest)
+
+
+def _own_words(blank: Blank, desk: Desk, *, room: int, words: Sequence[str]) -> Iterator[Piece]:
+    """Gaps made of words from a list: those of one length share a gap, and each position offers their tokens."""
+    counts = range(1, 2) if blank.unknown or blank.unit == "tokens" else range(blank.low, blank.high + 1)
+    for count in counts:
+        by_size: list[dict[int, list[list[int]]]] = []
+        for index in range(count):
+            spelt: dict[int, list[list[int]]] = {}
+            for word in words:
+                ids = desk.spell(word, after_space=blank.leading_space or index > 0)
+                spelt.setdefault(len(ids), []).append(ids)
+            by_size.append(spelt)
+        for sizes in itertools.product(*(sorted(spelt) for spelt in by_size)):
+            fits = sum(sizes) <= room and (blank.unit == "words" or blank.low <= sum(sizes) <= blank.high)
+            if not fits:
+                continue
+            classes = [
+                desk.classes.of_tokens(frozenset(ids[offset] for ids in spelt[size]))
+                for spelt, size in zip(by_size, sizes, strict=True)
+                for offset in range(size)
+            ]
+            yield Piece((PAD,) * len(classes), classes=tuple(classes), leading_space=blank.leading_space)
+
+
+def place_words(layout: Layout, words: Sequence[str], desk: Desk, *, seed: int) -> Layout | None:
+    """The layout with every word fixed somewhere in its gaps, in a random order and place; None if they do not fit."""
+    chooser = random.Random(seed)  # noqa: S311
+    pieces = [list(piece.tokens) for piece in layout.pieces]
+    classes = [list(piece.classes) for piece in layout.pieces]
+    taken = [[piece.text is not None] * len(piece.tokens) for piece in layout.pieces]
+    for word in chooser.sample(list(words), len(words)):
+        places: list[tuple[int, int, list[int]]] = []
+        for index, piece in enumerate(layout.pieces):
+            for offset in range(len(piece.tokens)):
+                at_start = index == 0 and offset == 0 and not piece.leading_space
+                ids = desk.spell(word, after_space=not at_start)
+                end = offset + len(ids)
+                if piece.text is None and end <= len(piece.tokens) and not any(taken[index][offset:end]):
+                    places.append((index, offset, ids))
+        if not places:
+            return None
+        index, offset, ids = chooser.choice(places)
+        end = offset + len(ids)
+        pieces[index][offset:end] = ids
+        taken[index][offset:end] = [True] * len(ids)
+        if end < len(classes[index]) and not taken[index][end]:  # the word must not go on
+            after = {FREE: AFTER_WORD, FREE_OR_END: AFTER_WORD_OR_END}
+            classes[index][end] = after.get(classes[index][end], classes[index][end])
+        inner = {FREE_OR_END: FREE, AFTER_WORD_OR_END: AFTER_WORD}  # the text must not end before it
+        classes[index][:offset] = [inner.get(kind, kind) for kind in classes[index][:offset]]
+    return Layout(
+        tuple(
+            piece if piece.text is not None else Piece(tuple(ids), None, tuple(kinds), piece.leading_space)
+            for piece, ids, kinds in zip(layout.pieces, pieces, classes, strict=True)
+        )
+    )

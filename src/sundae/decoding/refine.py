@@ -1,0 +1,368 @@
+"""Improving a draft: the chain starts from the user's own text.
+
+First each token of the draft is judged given all the others: it is replaced by noise, because a denoiser that sees a
+token mostly believes it, and the network is asked what stood there.  Tokens that another would fit far better are
+suspects.  They are a proof-reader's suggestions; the chain starts from the draft with the suspects as noise; and under
+an edit budget only the worst of them may change.
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, pairwise
+
+import torch
+from torch import Tensor
+
+from sundae.config import RankName, SamplingConfig
+from sundae.core.length import PAD
+from sundae.core.network import Ask, Denoiser
+from sundae.core.noise import Noise
+from sundae.core.sampling import draw_start, model_score
+from sundae.decoding.canvas import Canvas, Watch, last_of, run_canvas
+from sundae.decoding.constraints import Constraints, Guard, Guarded
+from sundae.decoding.desk import batch_rows
+from sundae.decoding.layout import FREE, Desk
+from sundae.decoding.rank import rank
+from sundae.decoding.reading import Reading, together, token_texts
+from sundae.decoding.rules import build_rule
+from sundae.decoding.windows import split_sentences
+from sundae.errors import UsageError
+from sundae.text.template import Blank, Lock, parse_template
+
+MOST_ALTERNATIVES = 5
+SUSPICION = math.log(20)
+"""A token is suspect if another one is so much likelier in its place."""
+_JUDGED_ROWS = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefineSettings:
+    """`edits` or `share` (of the tokens) bound what may change; without them everything but the locks may."""
+
+    edits: int | None = None
+    share: float | None = None
+    candidates: int = 4
+    by: RankName = "per-token"
+    seed: int = 0
+    constraints: Constraints = field(default_factory=Constraints)
+
+    def __post_init__(self) -> None:
+        if self.edits is not None and self.edits < 0:
+            raise UsageError(f"--edits {self.edits}", why="must not be negative")
+        if self.share is not None and not 0 <= self.share <= 1:
+            raise UsageError(f"--edit-share {self.share}", why="must lie between 0 and 1")
+        if self.constraints.must or self.constraints.allowed:
+            raise UsageError("words that must appear, or alone may", why="a draft has no blanks for them")
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A token of the draft, how likely it is where it stands, and what would be likelier."""
+
+    begin: int
+    end: int
+    token: str
+    probability: float
+    alternatives: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Refined:
+    """The improved text, where it was changed (before and after, by position in the draft), and what it cost."""
+
+    text: str
+    edits: tuple[tuple[int, int, str], ...]
+    score: float
+    draft_score: float
+    network_calls: int
+    row: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """A part of the draft that is seen at once: `ids[i]` writes `text[ends[i-1]:ends[i]]`, from `begin` on."""
+
+    begin: int
+    text: str
+    ids: tuple[int, ...]
+    ends: tuple[int, ...]
+    locked: tuple[bool, ...]
+    context: tuple[int, int]  # tokens at either end that belong to the neighbours
+
+    def editable(self) -> list[bool]:
+        low, high = self.context[0], len(self.ids) - self.context[1]
+        return [low <= place < high and not locked for place, locked in enumerate(self.locked)]
+
+
+class Refinery:
+    """A draft in stretches that fit the canvas, ready to be judged and improved."""
+
+    def __init__(self, draft: str, desk: Desk, *, denoiser: Denoiser) -> None:
+        self.desk, self.denoiser = desk, denoiser
+        parts: list[tuple[str, bool]] = []
+        for segment in parse_template(draft).segments:
+            if isinstance(segment, Blank):
+                raise UsageError("the draft has a blank", hint="sundae fill, or \\[[ for two brackets as text")
+            parts.append((segment.text, isinstance(segment, Lock)))
+        self.text = "".join(text for text, _ in parts)
+        bounds = list(accumulate((len(text) for text, _ in parts), initial=0))
+        # One space before a lock belongs to it, as before a blank: the tokens of a word begin with their space.
+        self.locks = [
+            (begin - self.text[:begin].endswith(" "), end)
+            for (begin, end), (_, locked) in zip(pairwise(bounds), parts, strict=True)
+            if locked
+        ]
+        self.stretches = self._cut()
+
+    def _cut(self) -> list[_Stretch]:
+        """Sentences; one that does not fit in pieces; and for a model of running text, what stands around them."""
+        found: list[_Stretch] = []
+        position = 0
+        for sentence in split_sentences(self.text):
+            body = sentence.strip() if self.desk.ends else sentence
+            begin = position + (len(sentence) - len(sentence.lstrip()) if self.desk.ends else 0)
+            position += len(sentence)
+            if not body.strip():
+                continue
+            found += self._pieces(self._encoded(begin, body))
+        return found if self.desk.ends else [self._with_context(found, number) for number in range(len(found))]
+
+    def _encoded(self, begin: int, body: str) -> _Stretch:
+        """Locks, and the text between them, each encoded apart; a token that is not just its text is locked too."""
+        end = begin + len(body)
+        cuts = {begin, end, *(cut for lock in self.locks for cut in lock if begin < cut < end)}
+        ids: list[int] = []
+        ends: list[int] = []
+        locked: list[bool] = []
+        for low, high in pairwise(sorted(cuts)):
+            part = self.text[low:high]
+            own = self.desk.tokenizer.encode(part)
+            kept = any(a <= low and high <= b for a, b in self.locks)
+            texts = self._texts(own, part)
+            ids += own
+            ends += [low - begin + reached for reached in accumulate(len(each) for each in texts)]
+            locked += [
+                # Tokens that share a character, or an unknown word, can only stay as they are.
+                kept or self.desk.tokenizer.decode([token]).strip() != text.strip()
+                for token, text in zip(own, texts, strict=True)
+            ]
+        return _Stretch(begin, body, tuple(ids), tuple(ends), tuple(locked), (0, 0))
+
+    def _texts(self, ids: list[int], part: str) -> list[str]:
+        """A part of the draft cut at its tokens."""
+        words = re.findall(r"\s*\S+", part)
+        if not self.desk.shapes.spaced and len(words) == len(ids):
+            return [*words[:-1], words[-1] + part[len("".join(words)) :]]
+        return token_texts(self.desk.tokenizer, ids, text=part)
+
+    def _pieces(self, stretch: _Stretch) -> list[_Stretch]:
+        room = self.desk.canvas if self.desk.ends else max(1, self.desk.canvas // 2)
+        pieces: list[_Stretch] = []
+        for low in range(0, len(stretch.ids), room):
+            high = min(low + room, len(stretch.ids))
+            first = stretch.ends[low - 1] if low else 0
+            ends = tuple(end - first for end in stretch.ends[low:high])
+            text = stretch.text[first : first + ends[-1]]
+            pieces.append(
+                _Stretch(stretch.begin + first, text, stretch.ids[low:high], ends, stretch.locked[low:high], (0, 0))
+            )
+        return pieces
+
+    def _with_context(self, pieces: list[_Stretch], number: int) -> _Stretch:
+        own = pieces[number]
+        room = self.desk.canvas - len(own.ids)
+        before = [token for piece in pieces[:number] for token in piece.ids][-(room // 2) :] if room > 1 else []
+        after = [token for piece in pieces[number + 1 :] for token in piece.ids][: room - len(before)]
+        return _Stretch(
+            own.begin,
+            own.text,
+            (*before, *own.ids, *after),
+            (*[0] * len(before), *own.ends, *[own.ends[-1]] * len(after)),
+            (*[True] * len(before), *own.locked, *[True] * len(after)),
+            (len(before), len(after)),
+        )
+
+    def _canvas(self, stretches: Sequence[_Stretch], editable: Sequence[list[bool]], samples: Sequence[int]) -> Canvas:
+        width = self.desk.canvas if self.desk.ends else max(len(stretch.ids) for stretch in stretches)
+        shape = (len(stretches), width)
+        template, mask = torch.full(shape, PAD), torch.zeros(shape, dtype=torch.bool)
+        for row, (stretch, may) in enumerate(zip(stretches, editable, strict=True)):
+            template[row, : len(stretch.ids)] = torch.tensor(stretch.ids)
+            mask[row, : len(stretch.ids)] = torch.tensor(may)
+        lengths = torch.tensor([width if self.desk.ends else len(stretch.ids) for stretch in stretches])
+        inside = torch.arange(width) < lengths[:, None]
+        classes = torch.full(shape, FREE)
+        return Canvas(template, mask, inside, torch.tensor(samples), self.desk.classes.table(), classes, draft=True)
+
+    # ---- judging
+
+    @cached_property
+    def judged(self) -> list[Tensor]:
+        """For each stretch, at each of its editable positions, the log-probability of every token given the others."""
+        size = len(self.desk.shapes.begins)
+        asked = [(stretch, place) for stretch in self.stretches for place, may in enumerate(stretch.editable()) if may]
+        found = [torch.zeros(0, size)]
+        for begin in range(0, len(asked), _JUDGED_ROWS):
+            some = asked[begin : begin + _JUDGED_ROWS]
+            here = [[place == own for own in range(len(stretch.ids))] for stretch, place in some]
+            canvas = self._canvas([stretch for stretch, _ in some], here, range(len(some)))
+            places = torch.tensor([place for _, place in some])
+            own = torch.tensor([stretch.ids[place] for stretch, place in some])
+            noise = Noise(0).fold("judge").integer(size, places)  # the same at the same place, whatever the batch
+            noise = torch.where(noise == own, (noise + 1) % size, noise)
+            tokens = torch.where(canvas.editable, noise[:, None], canvas.template)
+            logits = self.denoiser(Ask(tokens, torch.arange(len(some)), canvas.inside, canvas.editable)).logits.float()
+            logits[:, PAD] = -torch.inf
+            logits.scatter_(1, noise[:, None], -torch.inf)  # that it was seen is no evidence for it
+            found.append(torch.log_softmax(logits, dim=-1))
+        counts = [sum(stretch.editable()) for stretch in self.stretches]
+        return list(torch.cat(found).split(counts))
+
+    def _gains(self) -> list[tuple[float, int, int]]:
+        """Of every editable token: how much likelier (in nats) its best rival is, its stretch, its place."""
+        gains: list[tuple[float, int, int]] = []
+        for number, (stretch, log_probability) in enumerate(zip(self.stretches, self.judged, strict=True)):
+            places = [place for place, may in enumerate(stretch.editable()) if may]
+            own = log_probability[range(len(places)), [stretch.ids[place] for place in places]]
+            gain = (log_probability.amax(1) - own).tolist()
+            gains += [(gain[line], number, place) for line, place in enumerate(places)]
+        return gains
+
+    def suggestions(self, count: int) -> list[Suggestion]:
+        """The `count` least likely tokens of the draft, each with what would be likelier, in reading order."""
+        found: list[Suggestion] = []
+        for stretch, log_probability in zip(self.stretches, self.judged, strict=True):
+            places = [place for place, may in enumerate(stretch.editable()) if may]
+            likeliest = log_probability.topk(min(MOST_ALTERNATIVES, log_probability.shape[1]), dim=1)
+            for line, place in enumerate(places):
+                token = stretch.ids[place]
+                own = float(log_probability[line, token])
+                better = [
+                    (self.desk.tokenizer.token_text(other), float(torch.tensor(value).exp()))
+                    for other, value in zip(
+                        likeliest.indices[line].tolist(), likeliest.values[line].tolist(), strict=True
+                    )
+                    if value > own
+                ]
+                begin = stretch.begin + (stretch.ends[place - 1] if place else 0)
+                end = stretch.begin + stretch.ends[place]
+                probability = float(torch.tensor(own).exp())
+                found.append(Suggestion(begin, end, self.text[begin:end], probability, tuple(better)))
+        least = sorted((each for each in found if each.alternatives), key=lambda each: each.probability)[:count]
+        return sorted(least, key=lambda each: each.begin)
+
+    def _open(self, settings: RefineSettings) -> tuple[list[list[bool]], list[list[bool]]]:
+        """Which positions may change, and which of them start as noise."""
+        editable = [stretch.editable() for stretch in self.stretches]
+        total = sum(map(sum, editable))
+        budgets = [settings.edits, None if settings.share is None else int(settings.share * total + 1e-9)]
+        bounds = [budget for budget in budgets if budget is not None]
+        suspects = sorted((gain for gain in self._gains() if gain[0] > SUSPICION), reverse=True)
+        noised = [[False] * len(may) for may in editable]
+        for _, number, place in suspects[: min(bounds)] if bounds else suspects:
+            noised[number][place] = True
+        return (noised, noised) if bounds else (editable, noised)
+
+    # ---- improving
+
+    def refine(
+        self,
+        settings: RefineSettings,
+        *,
+        sampling: SamplingConfig,
+        watch: Watch | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Refined:
+        """The draft after the chain; of several candidates, and the draft itself, the one that scores best."""
+        allowed, noised = self._open(settings)
+        open_ = [number for number, may in enumerate(allowed) if any(may)]
+        size = len(self.desk.shapes.begins)
+        group = max(1, batch_rows(canvas=self.desk.canvas, vocabulary_size=size) // settings.candidates)
+        edits: list[tuple[int, int, str]] = []
+        score = draft_score = 0.0
+        calls = done = first_row = 0
+        for begin in range(0, len(open_), group):
+            numbers = open_[begin : begin + group]
+            rows = [number for number in numbers for _ in range(settings.candidates)]
+            canvas = self._canvas(
+                [self.stretches[number] for number in rows],
+                [allowed[number] for number in rows],
+                [sample for _ in numbers for sample in range(settings.candidates)],
+            )
+            suspect = torch.zeros_like(canvas.editable)
+            for row, number in enumerate(rows):
+                suspect[row, : len(noised[number])] = torch.tensor(noised[number])
+            noise = Noise(settings.seed)
+            start = draw_start(
+                canvas.template, editable=suspect, samples=canvas.samples, vocabulary_size=size, noise=noise
+            )
+            rule, asked = build_rule(sampling), self.denoiser
+            if settings.constraints.banned:
+                guard = Guard(settings.constraints, self.desk.tokenizer)
+                start = guard.clean(
+                    start,
+                    editable=canvas.editable,
+                    samples=canvas.samples,
+                    noise=noise,
+                    vocabulary_size=size,
+                )
+                rule, asked = Guarded(rule, guard), guard.offer(self.denoiser)
+            states = run_canvas(
+                asked, canvas, sampling=sampling, vocabulary_size=size, seed=settings.seed, rule=rule, start=start
+            )
+            seen = None
+            if watch is not None and begin == 0:
+                seen = together(Reading(self.desk.tokenizer, canvas=canvas), watch)
+            state = last_of(states, seen)
+            calls += int(state.network_calls)
+            after = model_score(self.denoiser, state.tokens, inside=canvas.inside)
+            drafts = model_score(self.denoiser, canvas.template, inside=canvas.inside)
+            for index, number in enumerate(numbers):
+                low, high = index * settings.candidates, (index + 1) * settings.candidates
+                stretch = self.stretches[number]
+                candidates = state.tokens[low:high, : len(stretch.ids)].tolist()
+                scores = after.total[low:high].tolist()
+                own = float(drafts.total[low])
+                if not settings.constraints.find_banned(stretch.text):
+                    candidates.append(list(stretch.ids))
+                    scores.append(own)
+                texts = [self.desk.tokenizer.decode(each) for each in candidates]
+                lengths = [len(stretch.ids)] * len(candidates)
+                best = rank(texts, scores=scores, lengths=lengths, by=settings.by)[0]
+                if index == begin == 0:
+                    first_row = best % settings.candidates
+                score, draft_score = score + scores[best], draft_score + own
+                edits += _edits(stretch, candidates[best], self.desk)
+            done += len(numbers)
+            if progress is not None:
+                progress(done)
+        tokens = max(1, sum(len(self.stretches[number].ids) for number in open_))
+        return Refined(_applied(self.text, edits), tuple(edits), score / tokens, draft_score / tokens, calls, first_row)
+
+
+def _edits(stretch: _Stretch, tokens: list[int], desk: Desk) -> list[tuple[int, int, str]]:
+    """Runs of changed tokens, by their characters in the draft."""
+    edits: list[tuple[int, int, str]] = []
+    place = 0
+    while place < len(tokens):
+        if tokens[place] == stretch.ids[place]:
+            place += 1
+            continue
+        first = place
+        while place < len(tokens) and tokens[place] != stretch.ids[place]:
+            place += 1
+        begin = stretch.ends[first - 1] if first else 0
+        text = desk.tokenizer.decode(tokens[first:place])
+        if not desk.shapes.spaced and first:  # a word vocabulary puts the spaces itself
+            text = " " + text
+        edits.append((stretch.begin + begin, stretch.begin + stretch.ends[place - 1], text))
+    return edits
+
+
+def _applied(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
+    for begin, end, new in sorted(edits, reverse=True):
+        text = text[:begin] + new + text[end:]
+    return text

@@ -1,0 +1,216 @@
+"""Filling as a whole: what is given stays, what is asked for is kept, whatever the model writes."""
+
+import random
+import re
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from sundae.decoding.constraints import Constraints
+from sundae.decoding.fill import FillSettings
+from sundae.decoding.shapes import words_of
+from sundae.errors import UsageError
+from sundae.model import Sundae
+from sundae.text.template import Blank, escape, parse_template
+from test_model import model_of
+from training.corpora import WORDS, sentence_corpus
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Sundae:
+    return model_of(sentence_corpus(tmp_path_factory.mktemp("corpus")))
+
+
+@pytest.fixture(scope="module")
+def quick(model: Sundae):
+    return replace(model.fill_sampling, steps=3)
+
+
+def random_template(chooser: random.Random) -> str:
+    parts = []
+    for _ in range(chooser.randint(1, 4)):
+        kind = chooser.random()
+        if kind < 0.35:
+            size = chooser.randint(1, 3)
+            parts.append(
+                chooser.choice([f"[[{size}]]", f" [[{size}]]", f" [[{size}w]]", "[[?]]", f" [[{size}-{size + 2}]]"])
+            )
+        elif kind < 0.7:
+            parts.append(" ".join(chooser.choices(WORDS, k=chooser.randint(1, 3))))
+        else:
+            code_points = [chooser.choice([chooser.randrange(32, 127), chooser.randrange(160, 0x2FFF), 0x1F642])]
+            parts.append(escape("".join(map(chr, code_points * chooser.randint(1, 3)))))
+    return "".join(parts)
+
+
+def check(model: Sundae, template: str, texts) -> None:
+    segments = parse_template(template).segments
+    given = "".join("(.*?)" if isinstance(s, Blank) else re.escape(s.text) for s in segments)
+    for written in texts:
+        assert re.fullmatch(given, written.text, re.DOTALL), (template, written.text)
+        assert len(written.fills) == sum(isinstance(s, Blank) for s in segments)
+        position = 0
+        for segment, follower in zip(segments, [*segments[1:], None], strict=True):
+            if isinstance(segment, Blank):
+                begin, end = written.fills[0]
+                written = replace(written, fills=written.fills[1:])
+                if segment.leading_space:
+                    assert written.text[position] == " "
+                if segment.unit == "words":
+                    assert segment.low <= len(written.text[begin:end].split()) <= segment.high
+                position = end
+            else:
+                assert written.text.startswith(segment.text, position)
+                position += len(segment.text)
+            assert follower is not None or position == len(written.text)
+
+
+def fill_random(model: Sundae, count: int) -> None:
+    chooser = random.Random(7)
+    sampling = replace(model.fill_sampling, steps=2)
+    filled = refused = 0
+    for number in range(count):
+        template = random_template(chooser)
+        if "[[" not in template.replace(r"\[[", ""):
+            continue
+        try:
+            texts = model.fill(template, count=2, candidates=2, sampling=sampling, seed=number)
+        except UsageError:
+            refused += 1  # too long, or no candidate had the number of words
+            continue
+        check(model, template, texts)
+        filled += 1
+    assert filled > 3 * refused
+
+
+def test_random_templates_keep_what_was_given(model: Sundae):
+    fill_random(model, 500)
+
+
+@pytest.mark.slow
+def test_twenty_thousand_random_templates_keep_what_was_given(model: Sundae):
+    fill_random(model, 20_000)
+
+
+def test_candidates_are_ranked_and_equal_ones_merged(model: Sundae, quick):
+    written = model.fill("the [[1]] sees", count=50, candidates=60, sampling=quick)
+    assert len({each.text for each in written}) == len(written)
+    scores = [each.score for each in written]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_template_gets_the_same_alone_and_in_company(model: Sundae, quick):
+    templates = ["the [[1w]] sees", "[[?]] dog", "a [[2]] cat [[1]]", "the [[2-4]] river"] * 3
+    settings = FillSettings(count=2, candidates=3, seed=5)
+    together = model.fill_many(templates, sampling=quick, settings=settings)
+    for template, company in zip(templates, together, strict=True):
+        alone = model.fill_many([template], sampling=quick, settings=settings)[0]
+        assert [each.text for each in alone] == [each.text for each in company]
+
+
+def test_a_long_template_is_filled_through_windows(model: Sundae, quick):
+    sentence = "the old cat sees a big red bird and the river. "
+    template = sentence * 3 + "the dog [[1w]] a tree. " + sentence + "a bird [[2]] the [[1w]] house." + " " + sentence
+    texts = model.fill(template, count=2, candidates=4, sampling=quick)
+    check(model, template, texts)
+    assert len(texts) == 2
+    assert texts[0].fills[1][0] > 200
+
+
+def test_a_long_template_may_begin_a_sentence_with_a_blank(model: Sundae, quick):
+    template = "the old cat sees a big red bird and the river. " * 3 + "[[2w]] sees a tree."
+    check(model, template, model.fill(template, sampling=quick))
+
+
+# ---- constraints
+
+
+def test_banned_words_appear_at_no_step(model: Sundae):
+    sampling = replace(model.config.sampling, steps=8, temperature=1.0)
+    free = [each.text for each in model.generate(12, sampling=sampling, seed=1)]
+    favourites = Counter(word for text in free for word in words_of(text.lower())).most_common(4)
+    constraints = Constraints(banned=("cat", "old house", *(word for word, _ in favourites)))
+    assert any(constraints.find_banned(text) for text in free)  # without the ban they do appear
+    guarded = 0
+
+    def watch(state) -> None:
+        nonlocal guarded
+        for row in state.tokens:
+            assert not constraints.find_banned(model.text(row)), model.text(row)
+            guarded += 1
+
+    texts = [each.text for each in model.generate(12, sampling=sampling, constraints=constraints, seed=1, watch=watch)]
+    assert guarded > 12
+    assert not any(constraints.find_banned(text) for text in texts)
+
+
+def test_a_ban_on_what_the_model_wants_leaves_no_noise_behind(model: Sundae):
+    """What was taken back is not offered again, so the chain goes another way instead of standing still."""
+    sampling = replace(model.fill_sampling, steps=12, temperature=0.0)
+    favourite = model.fill("the [[1w]] sees", sampling=sampling)[0]
+    begin, end = favourite.fills[0]
+    banned = favourite.text[begin:end]
+    other = model.fill("the [[1w]] sees", sampling=sampling, constraints=Constraints(banned=(banned,)))[0]
+    assert banned not in other.text.split()
+
+
+def test_words_that_must_appear_do(model: Sundae, quick):
+    constraints = Constraints(must=("tree", "big house"))
+    for written in model.generate(6, sampling=quick, constraints=constraints):
+        assert not constraints.missing(written.text), written.text
+    for written in model.fill("the [[9]] sees [[?]]", count=4, sampling=quick, constraints=constraints):
+        assert not constraints.missing(written.text)
+        assert written.text.startswith("the ")
+
+
+def test_only_allowed_words_fill_a_blank(model: Sundae, quick):
+    constraints = Constraints(allowed={2: ("cat", "river", "zebra")})
+    texts = model.fill("the [[1w]] sees a [[1w]] and", count=5, sampling=quick, constraints=constraints)
+    assert {each.text[slice(*each.fills[1])] for each in texts} <= {"cat", "river", "zebra"}
+    two = model.fill(
+        "a [[2w]] and", candidates=30, sampling=quick, constraints=Constraints(allowed={1: ("cat", "red")})
+    )
+    assert set(two[0].text[slice(*two[0].fills[0])].split()) <= {"cat", "red"}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Constraints(banned=("cat",), must=("the cat",)), "'the cat' must appear: but 'cat' is banned"),
+        (lambda: Constraints(banned=("cat",), allowed={1: ("Cat",)}), "every allowed word is banned"),
+        (lambda: Constraints(banned=(" ",)), "an empty word"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(make, message):
+    with pytest.raises(UsageError, match=re.escape(message)):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("template", "constraints", "message"),
+    [
+        ("the cat [[1]]", Constraints(banned=("cat",)), "stands in text that may not change"),
+        ("the [[1]] sees", Constraints(must=("incomprehensibilities",)), "no room"),
+        ("the [[1w]]", Constraints(allowed={3: ("cat",)}), "there are 1 blanks"),
+        ("the cat. " * 12 + "[[1]]", Constraints(must=("tree",)), "fits the canvas"),
+    ],
+)
+def test_what_cannot_be_says_why(model: Sundae, quick, template, constraints, message):
+    with pytest.raises(UsageError, match=message):
+        model.fill(template, sampling=quick, constraints=constraints)
+
+
+def test_bans_are_whole_words_in_any_case_and_spacing():
+    constraints = Constraints(banned=("cat", "new york"))
+    assert constraints.find_banned("The CAT sat") == [(4, 7)]
+    assert constraints.find_banned("concatenate") == []
+    assert constraints.find_banned("New\n  York") == [(0, 10)]
+
+
+def test_the_chain_starts_with_nothing_that_is_barred(model: Sundae):
+    """With no step at all a blank still holds words, begins with its space, and has no pad."""
+    sampling = replace(model.fill_sampling, steps=0)
+    for seed in range(10):
+        for written in model.fill("the [[2w]] sees [[3]]!", count=8, sampling=sampling, seed=seed):
+            assert re.fullmatch(r"the [\w'-]+ [\w'-]+ sees .*!", written.text, re.DOTALL), written.text
