@@ -89,5 +89,5 @@ def test_every_numbered_part_of_the_paper_is_named():
 
 def test_the_heart_keeps_to_its_budget():
     lines = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in HEART}
-    assert sum(lines.values()) <= 880
+    assert sum(lines.values()) <= 900
     assert max(lines.values()) <= 300

@@ -125,3 +125,96 @@ def test_push_that_fails_is_one_line(folder: str, capsys, monkeypatch):
     monkeypatch.setattr(hub, "HfApi", Api)
     assert main(["push", folder, "some/name"]) == 3
     assert capsys.readouterr().err == "sundae: cannot push to 'some/name': Name or service not known\n"
+
+
+# ---- prompts, constraints, traces
+
+
+def out_of(capsys) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+def test_prompts_are_continued(folder: str, capsys, monkeypatch):
+    assert main(["generate", "the cat", "--model", folder, "-n", "3", "-T", "2", "--threads", "1"]) == 0
+    assert all(line.startswith("the cat") for line in out_of(capsys) if line.startswith("the"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("a dog\nthe bird\n"))
+    assert main(["generate", "-", "--model", folder, "-T", "2", "--json", "--threads", "1"]) == 0
+    assert [json.loads(line)["prompt"] for line in out_of(capsys)] == ["a dog", "the bird"]
+
+
+def test_filled_blanks_can_be_marked_and_are_listed_in_json(folder: str, capsys):
+    common = ["fill", "the [[1w]] sees", "--model", folder, "-T", "2", "--threads", "1"]
+    assert main([*common, "--json"]) == 0
+    (line,) = out_of(capsys)
+    (fill,) = json.loads(line)["fills"]
+    assert json.loads(line)["text"] == f"the {fill} sees"
+    assert main([*common, "--mark"]) == 0
+    assert out_of(capsys) == [f"the [{fill}] sees"]
+    assert main([*common, "--mark", "--ban", f"{fill},zzz"]) == 0
+    assert out_of(capsys) != [f"the [{fill}] sees"]
+    assert main([*common, "--mark", "--allow", "1=cat"]) == 0
+    assert out_of(capsys) == ["the [cat] sees"]
+
+
+def test_words_that_must_appear_do(folder: str, capsys):
+    assert (
+        main(["generate", "--model", folder, "-n", "3", "-T", "2", "--must", "river", "--json", "--threads", "1"]) == 0
+    )
+    assert all("river" in json.loads(line)["text"] for line in out_of(capsys))
+
+
+def test_a_draft_from_a_file_is_refined_within_its_budget(folder: str, tmp_path: Path, capsys):
+    draft = tmp_path / "draft.txt"
+    draft.write_text("the old cat {{sees}} a dog.\nthe bird\n", encoding="utf-8")
+    common = ["refine", str(draft), "--model", folder, "-T", "3", "--threads", "1"]
+    assert main([*common, "--edits", "0"]) == 0
+    assert capsys.readouterr().out == "the old cat sees a dog.\nthe bird\n"
+    assert main([*common, "--edits", "2", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert sum(len(edit["before"].split()) for edit in content["edits"]) <= 2
+    assert main([*common, "--diff", "--ban", "old"]) == 0
+    diff = capsys.readouterr().out
+    assert diff.startswith("--- draft\n+++ refined\n")
+    assert "-the old cat sees a dog." in diff
+    assert main([*common, "--suggest", "3"]) == 0
+    lines = out_of(capsys)
+    assert len(lines) == 3
+    assert all("likelier:" in line for line in lines)
+    assert main([*common, "--suggest", "3", "--json"]) == 0
+    assert {"token", "probability", "alternatives"} <= set(json.loads(out_of(capsys)[0]))
+
+
+@pytest.mark.parametrize("verb", [["generate"], ["fill", "the [[1w]] sees"], ["refine", "the old cat sees"]])
+def test_every_verb_can_be_traced(folder: str, tmp_path: Path, capsys, verb: list[str]):
+    from sundae.decoding.trace import Trace
+
+    files = ["--trace", str(tmp_path / "t.json"), "--html", str(tmp_path / "t.html")]
+    assert main([*verb, "--model", folder, "-T", "3", "--json", "--threads", "1", *files]) == 0
+    text = json.loads(capsys.readouterr().out)["text"]
+    trace = Trace.from_json((tmp_path / "t.json").read_text(encoding="utf-8"))
+    assert trace.verb == verb[0]
+    if verb[0] != "refine":  # there the draft itself may win
+        assert trace.rows[0].text == text
+    assert trace.rows[0].states[0].step == 0
+    page = (tmp_path / "t.html").read_text(encoding="utf-8")
+    assert "<html" in page
+    assert "://" not in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["generate", "the " * 60], 2),
+        (["generate", "--length", "5"], 2),
+        (["generate", "--must", "incomprehensibilities incomprehensibilities"], 2),
+        (["fill", "[[1]]", "--allow", "one=red"], 2),
+        (["fill", "[[1]]", "--candidates", "0"], 2),
+        (["refine", "the [[1]]"], 2),
+        (["refine", "the cat", "--edits", "-1"], 2),
+        (["refine", "the {{cat}}", "--ban", "cat"], 2),
+        (["generate", "--html", "/nowhere/page.html"], 3),
+    ],
+)
+def test_what_cannot_be_asked_for_is_one_line_and_an_exit_code(folder: str, capsys, arguments: list[str], code: int):
+    assert main([*arguments, "--model", folder, "-T", "1", "--threads", "1"]) == code
+    assert capsys.readouterr().err.count("\n") == 1

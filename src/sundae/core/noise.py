@@ -1,7 +1,7 @@
 """Random numbers without state: the same coordinates always give the same number.
 
-Nothing is consumed, so a resumed run, another batch size or a row that stopped early cannot disturb
-the randomness of any other sample.  Dropout alone uses torch's own generator.
+Nothing is consumed, so a resumed run, another batch size or a row that stopped early cannot disturb any other sample.
+Dropout alone uses torch's own generator.
 """
 
 import zlib
@@ -11,26 +11,32 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+# The finaliser of splitmix64 (Steele, Lea and Flood, 2014; constants of Stafford's variant 13).
+_GAMMA, _MIX_1, _MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_SLICE = 1 << 19  # logits that stay in the cache
+
 
 def _signed(value: int) -> int:
-    return value - (1 << 64) if value >= 1 << 63 else value
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-# The finaliser of splitmix64 (Steele, Lea and Flood, 2014; constants of Stafford's variant 13).
-_GAMMA = _signed(0x9E3779B97F4A7C15)
-_MIX_1 = _signed(0xBF58476D1CE4E5B9)
-_MIX_2 = _signed(0x94D049BB133111EB)
-
-
-def _shift_right(x: Tensor, by: int) -> Tensor:
-    """Logical shift of 64 bits; torch's own shift of a signed number repeats the sign bit."""
-    return (x >> by) & ((1 << (64 - by)) - 1)
+def _high_bits(x: Tensor, count: int) -> Tensor:
+    """The first `count` of 64 bits as a number; torch's own shift would repeat the sign bit."""
+    return (x >> (64 - count)) & ((1 << count) - 1)
 
 
 def _mix(x: Tensor) -> Tensor:
-    x = (x ^ _shift_right(x, 30)) * _MIX_1
-    x = (x ^ _shift_right(x, 27)) * _MIX_2
-    return x ^ _shift_right(x, 31)
+    x = (x ^ _high_bits(x, 34)) * _signed(_MIX_1)
+    x = (x ^ _high_bits(x, 37)) * _signed(_MIX_2)
+    return x ^ _high_bits(x, 33)
+
+
+def _mix_int(x: int) -> int:
+    """The same without a tensor, which is far faster for a single number."""
+    x %= 1 << 64
+    x = (x ^ x >> 30) * _MIX_1 % (1 << 64)
+    x = (x ^ x >> 27) * _MIX_2 % (1 << 64)
+    return x ^ x >> 31
 
 
 @dataclass(frozen=True)
@@ -40,24 +46,26 @@ class Noise:
     seed: int
 
     def _bits(self, *coordinates: int | Tensor) -> Tensor:
-        state = torch.tensor(_signed(self.seed % (1 << 64)))
+        state = torch.tensor(_signed(self.seed))
         for coordinate in coordinates:
             # Always 64 bits: with a narrower coordinate torch would narrow the state, and the hash would collapse.
-            state = _mix(state + _GAMMA * torch.as_tensor(coordinate).long())
-        return _mix(state + _GAMMA)
+            state = _mix(state + _signed(_GAMMA) * torch.as_tensor(coordinate).long())
+        return state
 
     def fold(self, *names: str | int) -> "Noise":
         """An independent field for a purpose or a step."""
-        keys = (zlib.crc32(name.encode()) if isinstance(name, str) else name for name in names)
-        return Noise(int(self._bits(*keys)))
+        state = self.seed
+        for name in names:
+            state = _mix_int(state + _GAMMA * (zlib.crc32(name.encode()) if isinstance(name, str) else name))
+        return Noise(state)
 
     def uniform(self, *coordinates: int | Tensor) -> Float[Tensor, "..."]:
         """Uniform on the multiples of 2^-24 in [0, 1): every one is exact in float32."""
-        return _shift_right(self._bits(*coordinates), 40).to(torch.float32) * 2.0**-24
+        return _high_bits(self._bits(*coordinates), 24).to(torch.float32) * 2.0**-24
 
     def integer(self, below: int, *coordinates: int | Tensor) -> Int[Tensor, "..."]:
         """Uniform on 0 .. below-1 (63 random bits, so the modulo's bias is under below / 2^63)."""
-        return _shift_right(self._bits(*coordinates), 1) % below
+        return _high_bits(self._bits(*coordinates), 63) % below
 
 
 def sample_categorical(
@@ -69,7 +77,12 @@ def sample_categorical(
     """
     if temperature == 0:
         return logits.argmax(-1)
-    cumulative = torch.softmax(logits.float() / temperature, dim=-1).cumsum(-1)
+    if logits.dim() == 2 and logits.numel() > _SLICE and len(logits) > 1:
+        rows = max(1, _SLICE // logits.shape[1])
+        slices = zip(logits.split(rows), uniform.split(rows), strict=True)
+        return torch.cat([sample_categorical(own, uniform=u, temperature=temperature) for own, u in slices])
+    scaled = logits.float() / temperature
+    cumulative = (scaled - scaled.amax(-1, keepdim=True)).exp_().cumsum(-1)
     # Scaling by the last entry keeps the threshold below it whatever the rounding: an impossible token is never drawn.
     threshold = uniform.unsqueeze(-1) * cumulative[..., -1:]
     drawn = torch.searchsorted(cumulative, threshold, right=True).squeeze(-1)

@@ -1,8 +1,4 @@
-"""The chain x_t ~ f_theta(. | x_t-1): step rules, update schedules, stopping, and the model's score of a text.
-
-A step rule asks (it yields an Ask and receives a Prediction) and returns an Update; the chain answers, keeps what may
-not change, and decides which rows are done.
-"""
+"""The chain x_t ~ f_theta(. | x_t-1): rules ask and return Updates; the chain answers, keeps locks, ends rows."""
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
@@ -133,8 +129,10 @@ class LowTemperature:
         return self.schedule is update_triangle
 
     def step(self, view: View) -> Generator[Ask, Prediction, Update]:
-        count = self.schedule(view.step, view.steps, view.editable.sum(1))
-        chosen = lowest(view.uniform("choice"), among=view.editable, count=count)
+        chosen = view.editable
+        if self.schedule is not update_all:  # then there is nothing to choose
+            count = self.schedule(view.step, view.steps, view.editable.sum(1))
+            chosen = lowest(view.uniform("choice"), among=view.editable, count=count)
         if not chosen.any():
             return Update(view.tokens, chosen, view.certainty)
         logits = yield from view.logits(view.tokens, where=chosen)
@@ -214,7 +212,7 @@ def unfold_chain(
 
     Paper: eq. 1, 5 to 7; sec. 2.2; sec. 3.2 ("stopping earlier if samples do not change anymore").
     """
-    editable = editable & inside
+    editable, noise = editable & inside, noise.fold("chain")
     nothing, done = torch.zeros_like(editable), ~editable.any(1)
     unknown, uncounted = torch.zeros(start.shape, device=start.device), torch.zeros_like(samples)
     state = ChainState(0, start, nothing, done, unknown, uncounted)
@@ -226,7 +224,7 @@ def unfold_chain(
         if not len(rows):
             return
         running = (each[rows] for each in (state.tokens, inside, editable, state.certainty, samples))
-        view = View(rows, *running, noise=noise.fold("chain"), step=step, steps=steps)
+        view = View(rows, *running, noise=noise, step=step, steps=steps)
         update = yield from rule.step(view)
         new = torch.where(view.editable, update.tokens, view.tokens)  # locked positions never change
         changed = new != view.tokens
