@@ -2,7 +2,7 @@
 
     python benchmarks/chain_overhead.py [--threads 1] [--repeats 5]
 
-Random weights at the sizes of the small presets; the network's share is timed around each of its calls, in the same run.
+Random weights at the sizes of the small presets; the network's share is timed around each of its calls.
 """
 
 import argparse
@@ -11,9 +11,9 @@ import time
 
 import torch
 
+from sundae.baselines.kinds import build_network
 from sundae.config import SamplingConfig
 from sundae.core.network import Ask, Prediction, as_denoiser
-from sundae.baselines.kinds import build_network
 from sundae.decoding.canvas import Canvas, last_of, run_canvas
 from sundae.measure.report import Table, make_report
 from sundae.presets import preset

@@ -52,10 +52,11 @@ def evaluate_twin(folder: Path, data: Path) -> list[Table]:
         written = translate_all(lambda some: model.translate(some, baseline=settings), sources)
         return written, lines(data, split, "de")
 
-    rows, best, best_score = [], BaselineConfig(beam=1), -1.0
+    rows, best, best_score, signature = [], BaselineConfig(beam=1), -1.0, ""
     for settings in (BaselineConfig(beam=1), *(BaselineConfig(beam=5, length_normalisation=n) for n in NORMALISATIONS)):
         written, references = score("val", settings)
         bleu = bleu_interval([each.text for each in written], references=references, tokenised=True)
+        signature = bleu.signature
         rows.append(
             {
                 "beam": settings.beam,
@@ -65,7 +66,7 @@ def evaluate_twin(folder: Path, data: Path) -> list[Table]:
         )
         if settings.beam > 1 and bleu.score.value > best_score:
             best, best_score = settings, bleu.score.value
-    tables = [Table("Autoregressive twin on validation", rows, f"signature {bleu.signature}")]
+    tables = [Table("Autoregressive twin on validation", rows, f"signature {signature}")]
     for split in ("test_2016_flickr", "test_2017_flickr"):
         for settings in (replace(best, beam=1), best):
             written, references = score(split, settings)

@@ -132,7 +132,7 @@ def test_samples_are_as_frequent_as_the_model_says():
     with torch.no_grad():
         first = network.logits(network(torch.tensor([[begin]]))[0, -1]).softmax(0)
         second = [network.logits(network(torch.tensor([[begin, a]]))[0, -1]).softmax(0) for a in range(4)]
-    chance = {(): float(first[0])}
+    chance: dict[tuple[int, ...], float] = {(): float(first[0])}
     for a in (1, 2, 3):
         chance[(a,)] = float(first[a] * second[a][0])
         chance |= {(a, b): float(first[a] * second[a][b]) for b in (1, 2, 3)}

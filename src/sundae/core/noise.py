@@ -78,8 +78,8 @@ def sample_categorical(
     if temperature == 0:
         return logits.argmax(-1)
     if logits.dim() == 2 and logits.numel() > _SLICE and len(logits) > 1:
-        rows = max(1, _SLICE // logits.shape[1])
-        slices = zip(logits.split(rows), uniform.split(rows), strict=True)
+        count = -(-logits.numel() // _SLICE)
+        slices = zip(logits.chunk(count), uniform.chunk(count), strict=True)
         return torch.cat([sample_categorical(own, uniform=u, temperature=temperature) for own, u in slices])
     scaled = logits.float() / temperature
     cumulative = (scaled - scaled.amax(-1, keepdim=True)).exp_().cumsum(-1)
