@@ -35,7 +35,7 @@ def test_command_of_the_readme_runs(command: list[str]):
 
 def test_the_readme_s_way_from_files_to_a_model(tmp_path: Path):
     (tmp_path / "my-sentences.txt").write_text("\n".join(sentences(600)) + "\n", encoding="utf-8")
-    assert [words[1] for words in JOURNEY] == ["prepare", "train", "generate", "fill"]
+    assert [words[1] for words in JOURNEY] == ["prepare", "train", "generate", "generate", "fill", "refine", "evaluate"]
     for words in JOURNEY:
         more = [*SMALL, "--threads", "1"] if words[1] == "train" else []
         done = subprocess.run(

@@ -23,15 +23,13 @@ if TYPE_CHECKING:
     from sundae.decoding.written import Written
     from sundae.model import Sundae
 
-DEFAULT_MODEL = "everyday"
-
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFlags:
     """Which model, and where its words go."""
 
-    model: Annotated[str, arg(metavar="NAME|DIR|HUB-ID")] = DEFAULT_MODEL
-    """The model: one that ships (`sundae models`), a folder, or the id of one on a hub (extra `hub`)."""
+    model: Annotated[str, arg(metavar="DIR|HUB-ID")]
+    """The model: a folder, or the id of one on a hub (extra `hub`)."""
     seed: Annotated[int, arg(metavar="SEED")] = 0
     """The same seed writes the same texts."""
     threads: Annotated[int, arg(metavar="N")] = 0
