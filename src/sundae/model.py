@@ -120,6 +120,7 @@ class Sundae:
             orders,
             desk,
             denoiser=self.denoiser,
+            head=self.network.logits,
             sampling=sampling,
             seed=seed,
             constraints=constraints,
@@ -155,7 +156,13 @@ class Sundae:
         blank = "[[?]]" if desk.ends else f"[[{rest}]]"
         settings = FillSettings(count=count, candidates=count, seed=seed, constraints=constraints or Constraints())
         return fill_templates(
-            [escape(prompt) + blank], desk, denoiser=self.denoiser, sampling=sampling, settings=settings, watch=watch
+            [escape(prompt) + blank],
+            desk,
+            denoiser=self.denoiser,
+            head=self.network.logits,
+            sampling=sampling,
+            settings=settings,
+            watch=watch,
         )[0]
 
     def _desk_of(self, length: int | None) -> Desk:
@@ -212,6 +219,7 @@ class Sundae:
             templates,
             self.desk,
             denoiser=self.denoiser,
+            head=self.network.logits,
             sampling=sampling or self.fill_sampling,
             settings=settings or FillSettings(),
             watch=watch,

@@ -12,6 +12,7 @@ from torch import Tensor
 from sundae.core.network import Ask, Denoiser, Prediction
 from sundae.core.noise import Noise
 from sundae.core.sampling import Rule, Update, View
+from sundae.decoding.reading import token_texts
 from sundae.decoding.shapes import phrase_pattern
 from sundae.errors import UsageError
 from sundae.text.tokenizer import Tokenizer, text_ids
@@ -73,12 +74,7 @@ class Guard:
         spans = self.constraints.find_banned(text)
         if not spans:
             return set()
-        pieces = [self.tokenizer.decode([token]) for token in ids]
-        if "".join(pieces) != text:  # tokens that share a character, or words that decoding parts by spaces
-            pieces = [piece + " " for piece in pieces]
-            if "".join(pieces).rstrip() != text:
-                return set(range(len(ids)))
-        ends = list(accumulate(len(piece) for piece in pieces))
+        ends = list(accumulate(len(piece) for piece in token_texts(self.tokenizer, ids)))
         begins = [0, *ends[:-1]]
         return {
             place
@@ -98,7 +94,7 @@ class Guard:
                 if not open_places:
                     phrase = self.tokenizer.decode([int(start[row, place]) for place in sorted(offending)]).strip()
                     raise UsageError(f"{phrase!r} is banned", why="and it stands in text that may not change")
-                place = torch.tensor(open_places[0])
+                place = torch.tensor(open_places[attempt % len(open_places)])
                 fresh = noise.fold("clean", attempt).integer(vocabulary_size, samples[row], place)
                 start[row, place] = fresh
             else:

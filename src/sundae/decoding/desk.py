@@ -1,7 +1,7 @@
 """Running requests: rows of many requests in batches that fit the memory, scored and ranked."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -14,6 +14,7 @@ from sundae.decoding.canvas import Canvas, Watch, first_state, last_of, run_canv
 from sundae.decoding.constraints import Constraints, Guard, Guarded
 from sundae.decoding.layout import FREE, FREE_OR_END, Desk, Layout
 from sundae.decoding.reading import Reading, Stretch, together
+from sundae.decoding.reuse import Head, Reusing
 from sundae.decoding.rules import build_rule
 
 BATCH_BYTES = 256 << 20
@@ -77,20 +78,25 @@ def run_orders(
     desk: Desk,
     *,
     denoiser: Denoiser,
+    head: Head,
     sampling: SamplingConfig,
     seed: int,
     constraints: Constraints | None = None,
     watch: Watch | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[Outcome]:
-    """Run all rows to their end, batch by batch; `watch` sees the first batch."""
+    """Run all rows to their end, batch by batch; `watch` sees the first batch.
+
+    `head` turns the denoiser's hidden states into logits: what did not change is not computed again.
+    """
     size = len(desk.shapes.begins)
     rows = batch_rows(canvas=desk.canvas, vocabulary_size=size)
     outcomes: list[Outcome] = []
     for begin in range(0, len(orders), rows):
         some = orders[begin : begin + rows]
         canvas = canvas_of(some, desk)
-        rule, start, asked = build_rule(sampling), None, denoiser
+        reusing = Reusing(denoiser, head=head, rows=len(some))
+        rule, start, asked = build_rule(sampling), None, reusing
         if constraints is not None and constraints.banned:
             guard, noise = Guard(constraints, desk.tokenizer), Noise(seed)
             start = guard.clean(
@@ -100,10 +106,11 @@ def run_orders(
                 noise=noise,
                 vocabulary_size=size,
             )
-            rule, asked = Guarded(rule, guard), guard.offer(denoiser)
+            rule, asked = Guarded(rule, guard), guard.offer(reusing)
         states = run_canvas(asked, canvas, sampling=sampling, vocabulary_size=size, seed=seed, rule=rule, start=start)
         seen = together(_reading(some, canvas, desk), watch) if watch is not None and begin == 0 else None
-        outcomes += _outcomes(last_of(states, seen), canvas, denoiser)
+        state = replace(last_of(states, seen), calls=reusing.calls)
+        outcomes += _outcomes(state, canvas, denoiser)
         if progress is not None:
             progress(len(outcomes))
     return outcomes

@@ -11,6 +11,7 @@ from sundae.decoding.constraints import Constraints
 from sundae.decoding.desk import Order, Outcome, run_orders
 from sundae.decoding.layout import Desk, Layout, lay_out, place_words
 from sundae.decoding.rank import rank
+from sundae.decoding.reuse import Head
 from sundae.decoding.windows import first_group, fits, window_around
 from sundae.decoding.written import Written
 from sundae.errors import UsageError
@@ -36,6 +37,7 @@ def fill_templates(
     desk: Desk,
     *,
     denoiser: Denoiser,
+    head: Head,
     sampling: SamplingConfig,
     settings: FillSettings,
     watch: Watch | None = None,
@@ -48,7 +50,7 @@ def fill_templates(
     parsed = [parse_template(template) for template in templates]
     long = [number for number, template in enumerate(parsed) if not fits(template, desk)]
     short = [number for number in range(len(parsed)) if number not in set(long)]
-    run = _Run(desk, denoiser, sampling, settings, watch)
+    run = _Run(desk, denoiser, head, sampling, settings, watch)
     done = dict(zip(short, run.fill([parsed[number] for number in short], progress), strict=True))
     for number in long:
         done[number] = run.fill_through_windows(parsed[number])
@@ -61,6 +63,7 @@ def fill_templates(
 class _Run:
     desk: Desk
     denoiser: Denoiser
+    head: Head
     sampling: SamplingConfig
     settings: FillSettings
     watch: Watch | None
@@ -114,6 +117,7 @@ class _Run:
                 orders,
                 self.desk,
                 denoiser=self.denoiser,
+                head=self.head,
                 sampling=self.sampling,
                 seed=self.settings.seed,
                 constraints=self.settings.constraints,
