@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from networks import build
-from sundae.core.network import Ask, Memory, Transformer, as_denoiser
+from sundae.core.network import Ask, KeysValues, Memory, Transformer, as_denoiser
 
 
 def close(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -167,3 +167,30 @@ def test_dropout_differs_between_passes_and_is_off_in_evaluation():
     assert torch.equal(network(text), network(text))
     network.train()
     assert not torch.equal(network(text), network(text))
+
+
+def test_a_source_s_keys_are_selected_only_when_the_rows_change(translator: Transformer, monkeypatch):
+    source = torch.tensor([[1, 2, 3], [4, 5, 0]])
+    source_inside = source > 0
+    with torch.no_grad():
+        encodings = translator.encode(source, inside=source_inside)
+        memory = translator.remember(encodings, inside=source_inside, half=torch.tensor([2, 3]))
+    selected: list[list[int]] = []
+    plain = KeysValues.select
+
+    def counted(self: KeysValues, rows: torch.Tensor) -> KeysValues:
+        selected.append(rows.tolist())
+        return plain(self, rows)
+
+    monkeypatch.setattr(KeysValues, "select", counted)
+    denoiser = as_denoiser(translator, memory=memory, sources=torch.tensor([0, 0, 1]))
+    tokens = torch.randint(0, 11, (3, 6), generator=torch.Generator().manual_seed(0))
+    everywhere = torch.ones(3, 6, dtype=torch.bool)
+    ask = Ask(tokens, torch.arange(3), everywhere, everywhere)
+    first = denoiser(ask).logits
+    assert torch.equal(denoiser(ask).logits, first)
+    assert selected == [[0, 0, 1]] * len(memory)
+    fewer = torch.tensor([2, 0])
+    some = denoiser(Ask(tokens[fewer], fewer, everywhere[fewer], everywhere[fewer])).logits
+    assert torch.allclose(some.view(2, 6, -1), first.view(3, 6, -1)[fewer], atol=1e-5)
+    assert selected[len(memory) :] == [[1, 0]] * len(memory)

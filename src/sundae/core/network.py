@@ -229,12 +229,15 @@ def as_denoiser(
 
     Paper: eq. 2.
     """
+    bound, bound_rows = memory, torch.arange(0 if memory is None else len(memory[0].keys))  # rows seldom change
 
     @torch.no_grad()
     def answer(ask: Ask) -> Prediction:
+        nonlocal bound, bound_rows
         assert not network.training, "sampling needs network.eval(): dropout would change f_theta"
         rows = ask.rows if sources is None else sources[ask.rows]
-        bound = None if memory is None else tuple(layer.select(rows) for layer in memory)
+        if memory is not None and not torch.equal(rows, bound_rows):
+            bound, bound_rows = tuple(layer.select(rows) for layer in memory), rows
         inside = None if bool(ask.inside.all()) else ask.inside
         hidden = network(ask.tokens, inside=inside, memory=bound)
         return Prediction(hidden, network.logits(hidden[ask.where]))
