@@ -99,6 +99,21 @@ def test_a_model_that_is_nowhere_is_a_clear_error():
         Sundae.from_pretrained("nowhere")
 
 
+def test_a_model_that_ships_is_found_by_its_name(tmp_path: Path, model: Sundae, monkeypatch, capsys):
+    from sundae import folder
+    from sundae.cli import main
+
+    monkeypatch.setattr(folder, "SHIPPED", tmp_path)
+    model.save_pretrained(tmp_path / "small", dtype=torch.float16)
+    assert Sundae.from_pretrained("small").config == model.config
+    assert main(["models"]) == 0
+    assert capsys.readouterr().out.startswith("small ")
+    assert main(["models", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["canvas"] == 24
+    with pytest.raises(DataError, match="those that ship are small"):
+        Sundae.from_pretrained("smal")
+
+
 def test_a_hub_that_cannot_be_reached_is_a_clear_error(monkeypatch):
     hub = pytest.importorskip("huggingface_hub")
 

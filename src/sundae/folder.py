@@ -14,6 +14,8 @@ from sundae.config import RunConfig, read_config
 from sundae.errors import CapabilityError, DataError, UsageError
 from sundae.text.tokenizer import Tokenizer, load_tokenizer
 
+SHIPPED = Path(__file__).parent / "models"
+"""Small trained models that come with the package, one folder each."""
 FILES = ("config.json", "model.safetensors", "tokenizer.json", "README.md")
 
 
@@ -27,10 +29,10 @@ class ModelFolder:
 
 
 def read_model(name: str | Path) -> ModelFolder:
-    """A model folder, or with the `hub` extra the id of a repository of such files."""
+    """A model folder, the name of one that ships, or with the `hub` extra the id of a repository of such files."""
     folder = Path(name)
     if not folder.is_dir():
-        folder = _download(str(name))
+        folder = shipped_models().get(str(name)) or _download(str(name))
     try:
         config = read_config(folder / "config.json")
         # Read, not mapped: a mapped file that somebody cuts short would kill the process.
@@ -42,6 +44,11 @@ def read_model(name: str | Path) -> ModelFolder:
     tokenizer = load_tokenizer(folder / "tokenizer.json")
     require_fit(tokenizer, config)
     return ModelFolder(config, {key: value.float() for key, value in weights.items()}, tokenizer)
+
+
+def shipped_models() -> dict[str, Path]:
+    """The models that come with the package, by name."""
+    return {path.parent.name: path.parent for path in sorted(SHIPPED.glob("*/config.json"))}
 
 
 def require_fit(tokenizer: Tokenizer, config: RunConfig) -> None:
@@ -99,7 +106,12 @@ Use: `sundae generate --model DIR`, `sundae fill "..." --model DIR`, or `Sundae.
 
 def _download(name: str) -> Path:
     if name.count("/") != 1 or name.startswith((".", "/", "~")):
-        raise DataError(f"there is no model {name!r}", why="it is no folder", hint="the path of a model folder")
+        names = ", ".join(shipped_models())
+        raise DataError(
+            f"there is no model {name!r}",
+            why="it is no folder" + (f", and those that ship are {names}" if names else ""),
+            hint="the path of a model folder",
+        )
     try:
         from huggingface_hub import snapshot_download
     except ImportError:

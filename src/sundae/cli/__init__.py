@@ -23,6 +23,7 @@ VERBS = {
     "demo": "a one-minute model, trained and run here",
     "push": "a model folder, to a hub",
     "doctor": "what this machine and installation can do",
+    "models": "the models that ship with the package",
     "info": "a preset or a model: its settings and its number of parameters",
 }
 
