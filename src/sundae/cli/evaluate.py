@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -173,6 +173,7 @@ class Blanks(_Reporting):
 
     def run(self) -> None:
         """Make blanks, fill them, score, report."""
+        from sundae.decoding.fill import FillSettings
         from sundae.measure.evaluation import blanks_table, choose_blanks
         from sundae.model import MaskPredictTranslator, Sundae, load_model
 
@@ -183,16 +184,20 @@ class Blanks(_Reporting):
             raise UsageError(f"{self.model} only translates")
         config = _configured(model, self.overrides)
         items = choose_blanks(texts, words=self.words, count=self.count, seed=self.seed)
-        told, filled = _told("filled"), []
-        for number, item in enumerate(items, start=1):
-            template = item.template(f"[[{self.words}w]]")
-            if isinstance(model, Sundae):
-                written = model.fill(template, count=self.candidates, sampling=config.sampling, seed=self.seed)
-            else:
-                written = model.fill(template, count=self.candidates, seed=self.seed)
-            filled.append([each.text for each in written])
-            if told is not None:
-                told(number, len(items))
+        templates = [item.template(f"[[{self.words}w]]") for item in items]
+        if isinstance(model, Sundae):
+            settings = FillSettings(count=self.candidates, candidates=max(8, self.candidates), seed=self.seed)
+            sampling = replace(config.sampling, schedule="all")
+            told = _told("filled")
+            done = model.fill_many(
+                templates,
+                sampling=sampling,
+                settings=settings,
+                progress=None if told is None else lambda number: told(number, len(items)),
+            )
+        else:
+            done = [model.fill(template, count=self.candidates, seed=self.seed) for template in templates]
+        filled = [[each.text for each in written] for written in done]
         if self.fills is not None:
             lines = [
                 "\t".join([item.template("[[]]"), item.answer, item.filled_in(best[0]).strip()])
