@@ -20,7 +20,7 @@ TokenizerKind = Literal["byte-bpe", "sentencepiece", "word", "character", "preto
 CorpusKind = Literal["crops", "sentences", "parallel"]
 RuleName = Literal["low-temperature", "argmax-unrolled", "entropy-bounded", "confidence", "predictor-corrector"]
 ScheduleName = Literal["all", "share", "triangle"]
-RankName = Literal["per-token", "score", "mbr"]
+RankName = Literal["per-token", "score", "mbr", "leave-one-out"]
 RateSpread = Literal["independent", "even"]
 Precision = Literal["float32", "bfloat16"]
 

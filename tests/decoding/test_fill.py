@@ -214,3 +214,10 @@ def test_the_chain_starts_with_nothing_that_is_barred(model: Sundae):
     for seed in range(10):
         for written in model.fill("the [[2w]] sees [[3]]!", count=8, sampling=sampling, seed=seed):
             assert re.fullmatch(r"the [\w'-]+ [\w'-]+ sees .*!", written.text, re.DOTALL), written.text
+
+
+def test_ranking_by_what_the_model_does_not_see(model: Sundae, quick):
+    written = model.fill("the [[1w]] sees [[2]]", count=20, candidates=20, by="leave-one-out", sampling=quick)
+    other = model.fill("the [[1w]] sees [[2]]", count=20, candidates=20, sampling=quick)
+    assert {each.text for each in written} == {each.text for each in other}
+    assert [each.text for each in written] != [each.text for each in other]

@@ -10,6 +10,7 @@ from sundae.decoding.canvas import Watch
 from sundae.decoding.constraints import Constraints
 from sundae.decoding.desk import Order, Outcome, run_orders
 from sundae.decoding.layout import Desk, Layout, lay_out, place_words
+from sundae.decoding.leave_one_out import Seen, leave_one_out
 from sundae.decoding.rank import rank
 from sundae.decoding.reuse import Head
 from sundae.decoding.windows import first_group, fits, window_around
@@ -125,10 +126,28 @@ class _Run:
                 progress=report,
             )
         )
+        if self.settings.by == "leave-one-out":
+            outcomes = iter(self._left_out(orders, list(outcomes)))
         return [
             self._ranked(template, some, list(itertools.islice(outcomes, len(some))), first=end - len(some))
             for template, some, end in zip(templates, per_template, counts, strict=True)
         ]
+
+    def _left_out(self, orders: Sequence[Order], outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """The same outcomes, each scored by how likely its new tokens are to a model that does not see them."""
+        canvases: list[Seen] = []
+        for order, outcome in zip(orders, outcomes, strict=True):
+            assert order.layout is not None
+            editable = [may for piece in order.layout.pieces for may in piece.editable]
+            places = [place for place, may in enumerate(editable) if may and place < outcome.length]
+            canvases.append(Seen(outcome.tokens, len(outcome.tokens), places))
+        size = len(self.desk.shapes.begins)
+        judged = leave_one_out(canvases, denoiser=self.denoiser, vocabulary_size=size)
+        scores = [
+            sum(float(line[seen.tokens[place]]) for line, place in zip(lines, seen.places, strict=True))
+            for seen, lines in zip(canvases, judged, strict=True)
+        ]
+        return [replace(outcome, score=score) for outcome, score in zip(outcomes, scores, strict=True)]
 
     def _ranked(self, template: Template, orders: list[Order], outcomes: list[Outcome], *, first: int) -> list[Written]:
         settings = self.settings

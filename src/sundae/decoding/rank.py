@@ -16,12 +16,13 @@ def rank(
 
     `scores` are model scores, summed over the canvas: they rank candidates on one canvas (paper, sec. 3.1).  Per token
     of the text they rank candidates of different lengths.  `mbr` is minimum Bayes risk (Kumar and Byrne, 2004): the
-    mean chrF against all candidates, equal ones counted as often as they came; the score breaks ties.
+    mean chrF against all candidates, equal ones counted as often as they came; the score breaks ties.  For
+    `leave-one-out` the scores are given: of each new token, its log-probability when the model does not see it.
     """
     per_token = [score / max(1, length) for score, length in zip(scores, lengths, strict=True)]
     keys: list[tuple[float, float]]
     match by:
-        case "score":
+        case "score" | "leave-one-out":
             keys = [(score, 0.0) for score in scores]
         case "per-token":
             keys = [(score, 0.0) for score in per_token]

@@ -1,9 +1,8 @@
 """Improving a draft: the chain starts from the user's own text.
 
-First each token of the draft is judged given all the others: it is replaced by noise, because a denoiser that sees a
-token mostly believes it, and the network is asked what stood there.  Tokens that another would fit far better are
-suspects.  They are a proof-reader's suggestions; the chain starts from the draft with the suspects as noise; and under
-an edit budget only the worst of them may change.
+First each token of the draft is judged given all the others (leave_one_out).  Those that another would fit far better
+are suspects: a proof-reader's suggestions.  The chain starts from the draft with the suspects as noise, and under an
+edit budget only the worst of them may change.
 """
 
 import math
@@ -18,13 +17,14 @@ from torch import Tensor
 
 from sundae.config import RankName, SamplingConfig
 from sundae.core.length import PAD
-from sundae.core.network import Ask, Denoiser
+from sundae.core.network import Denoiser
 from sundae.core.noise import Noise
 from sundae.core.sampling import draw_start, model_score
 from sundae.decoding.canvas import Canvas, Watch, last_of, run_canvas
 from sundae.decoding.constraints import Constraints, Guard, Guarded
 from sundae.decoding.desk import batch_rows
 from sundae.decoding.layout import FREE, Desk
+from sundae.decoding.leave_one_out import Seen, leave_one_out
 from sundae.decoding.rank import rank
 from sundae.decoding.reading import Reading, together, token_texts
 from sundae.decoding.rules import build_rule
@@ -35,7 +35,6 @@ from sundae.text.template import Blank, Lock, parse_template
 MOST_ALTERNATIVES = 5
 SUSPICION = math.log(20)
 """A token is suspect if another one is so much likelier in its place."""
-_JUDGED_ROWS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,24 +201,15 @@ class Refinery:
     @cached_property
     def judged(self) -> list[Tensor]:
         """For each stretch, at each of its editable positions, the log-probability of every token given the others."""
-        size = len(self.desk.shapes.begins)
-        asked = [(stretch, place) for stretch in self.stretches for place, may in enumerate(stretch.editable()) if may]
-        found = [torch.zeros(0, size)]
-        for begin in range(0, len(asked), _JUDGED_ROWS):
-            some = asked[begin : begin + _JUDGED_ROWS]
-            here = [[place == own for own in range(len(stretch.ids))] for stretch, place in some]
-            canvas = self._canvas([stretch for stretch, _ in some], here, range(len(some)))
-            places = torch.tensor([place for _, place in some])
-            own = torch.tensor([stretch.ids[place] for stretch, place in some])
-            noise = Noise(0).fold("judge").integer(size, places)  # the same at the same place, whatever the batch
-            noise = torch.where(noise == own, (noise + 1) % size, noise)
-            tokens = torch.where(canvas.editable, noise[:, None], canvas.template)
-            logits = self.denoiser(Ask(tokens, torch.arange(len(some)), canvas.inside, canvas.editable)).logits.float()
-            logits[:, PAD] = -torch.inf
-            logits.scatter_(1, noise[:, None], -torch.inf)  # that it was seen is no evidence for it
-            found.append(torch.log_softmax(logits, dim=-1))
-        counts = [sum(stretch.editable()) for stretch in self.stretches]
-        return list(torch.cat(found).split(counts))
+        canvases = [
+            Seen(
+                stretch.ids,
+                self.desk.canvas if self.desk.ends else len(stretch.ids),
+                [place for place, may in enumerate(stretch.editable()) if may],
+            )
+            for stretch in self.stretches
+        ]
+        return leave_one_out(canvases, denoiser=self.denoiser, vocabulary_size=len(self.desk.shapes.begins))
 
     def _gains(self) -> list[tuple[float, int, int]]:
         """Of every editable token: how much likelier (in nats) its best rival is, its stretch, its place."""

@@ -1,0 +1,35 @@
+import torch
+
+from networks import build
+from sundae.core.network import Ask, Prediction, as_denoiser
+from sundae.decoding.leave_one_out import Seen, leave_one_out
+
+
+def test_the_token_itself_is_not_seen_and_everything_else_is():
+    asked: list[Ask] = []
+
+    def flat(ask: Ask) -> Prediction:
+        asked.append(ask)
+        return Prediction(torch.zeros(*ask.tokens.shape, 1), torch.zeros(int(ask.where.sum()), 11))
+
+    (found,) = leave_one_out([Seen([3, 4, 5, 0], 4, [0, 2])], denoiser=flat, vocabulary_size=11)
+    (ask,) = asked
+    assert ask.where.tolist() == [[True, False, False, False], [False, False, True, False]]
+    assert ask.tokens[0, 0] != 3
+    assert ask.tokens[0, 1:].tolist() == [4, 5, 0]
+    assert ask.tokens[1, 2] != 5
+    assert ask.tokens[1, [0, 1, 3]].tolist() == [3, 4, 0]
+    for row, place in enumerate((0, 2)):  # neither the noise that was shown nor the end is offered
+        assert not found[row, ask.tokens[row, place]].isfinite()
+        assert not found[row, 0].isfinite()
+    assert torch.allclose(found.exp().sum(1), torch.ones(2))
+
+
+def test_the_batch_changes_nothing_and_canvases_may_differ_in_width():
+    denoiser = as_denoiser(build(seed=2))
+    canvases = [Seen([1, 2, 3], 12, [0, 1, 2]), Seen([4, 5, 6, 7, 8], 5, [1, 4]), Seen([9], 1, [])] * 40
+    together = leave_one_out(canvases, denoiser=denoiser, vocabulary_size=11)
+    assert [len(each) for each in together] == [3, 2, 0] * 40
+    for canvas, company in zip(canvases[:3], together[:3], strict=True):
+        (alone,) = leave_one_out([canvas], denoiser=denoiser, vocabulary_size=11)
+        assert torch.allclose(alone, company, atol=1e-5)
