@@ -216,6 +216,7 @@ def test_more_candidates_never_score_worse(translator: Sundae):
 
 def test_an_empty_source_and_no_source_are_legal(translator: Sundae):
     assert len(translator.translate(["", "the cat"])) == 2
+    assert len(translator.translate([""])) == 1
     assert translator.translate([]) == []
 
 

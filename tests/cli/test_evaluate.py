@@ -108,6 +108,8 @@ def test_what_cannot_be_is_one_line_and_an_exit_code(translator: str, judge: str
         (["translation", "--model", translator, "--source", short, "--reference", short, "network.width=3"], 2),
         (["samples", short, "--judge", translator], 2),
         (["blanks", short, "--model", translator], 2),
+        (["blanks", short, "--model", judge, "-n", "-1"], 2),
+        (["blanks", short, "--model", judge, "--threads", "-1"], 2),
         (["nothing"], 2),
     ]
     for arguments, code in cases:
@@ -124,6 +126,15 @@ def test_blanks_are_inner_words_and_repeat_with_the_seed():
     assert {choose_blanks(texts, words=2, seed=seed)[0].answer for seed in range(20)} == {"three-four five"}
     assert BlankItem("a ", "b", " c").filled_in("a xyz c") == "xyz"
     assert BlankItem("a [[2 ", "b", " {{").template("[[1w]]") == r"a \[[2 [[1w]] \{{"
+
+
+def test_a_line_is_what_a_newline_ends(tmp_path: Path):
+    from sundae.cli.evaluate import read_texts
+
+    (tmp_path / "f").write_text("one\u0085still one\r\n\ntwo\u2028\n", encoding="utf-8", newline="")
+    assert read_texts(tmp_path / "f") == ["one\u0085still one", "", "two\u2028"]
+    (tmp_path / "f").write_text("", encoding="utf-8")
+    assert read_texts(tmp_path / "f") == []
 
 
 def test_translations_come_back_in_the_order_of_their_sources():

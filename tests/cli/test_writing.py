@@ -218,3 +218,25 @@ def test_every_verb_can_be_traced(folder: str, tmp_path: Path, capsys, verb: lis
 def test_what_cannot_be_asked_for_is_one_line_and_an_exit_code(folder: str, capsys, arguments: list[str], code: int):
     assert main([*arguments, "--model", folder, "-T", "1", "--threads", "1"]) == code
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_pipe_and_a_link_are_written_to_not_replaced(folder: str, tmp_path: Path):
+    import os
+    import threading
+
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text(encoding="utf-8")))
+    reader.start()
+    common = ["generate", "--model", folder, "-T", "1", "--json", "--threads", "1"]
+    assert main([*common, "-o", str(pipe)]) == 0
+    reader.join(timeout=20)
+    assert read
+    assert json.loads(read[0])["steps"] == 1
+    link.symlink_to(tmp_path / "target")
+    assert main([*common, "-o", str(link)]) == 0
+    assert link.is_symlink()
+    assert (tmp_path / "target").is_file()
+    assert main([*common, "-o", str(tmp_path)]) == 3
+    assert not list(tmp_path.parent.glob(".writing*"))

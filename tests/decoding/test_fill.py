@@ -12,9 +12,11 @@ from sundae.decoding.fill import FillSettings
 from sundae.decoding.shapes import words_of
 from sundae.errors import UsageError
 from sundae.model import Sundae
+from sundae.text.prepare import prepare
+from sundae.text.recipe import Recipe
 from sundae.text.template import Blank, escape, parse_template
 from test_model import model_of
-from training.corpora import WORDS, sentence_corpus
+from training.corpora import WORDS, sentence_corpus, sentences
 
 
 @pytest.fixture(scope="module")
@@ -221,3 +223,31 @@ def test_ranking_by_what_the_model_does_not_see(model: Sundae, quick):
     other = model.fill("the [[1w]] sees [[2]]", count=20, candidates=20, sampling=quick)
     assert {each.text for each in written} == {each.text for each in other}
     assert [each.text for each in written] != [each.text for each in other]
+
+
+@pytest.mark.parametrize("kind", ["word", "character", "sentencepiece", "pretokenised"])
+def test_other_tokenizers_keep_words_apart(kind, tmp_path):
+    if kind == "sentencepiece":
+        pytest.importorskip("sentencepiece")
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(sentences(400)) + "\n", encoding="utf-8")
+    recipe = Recipe(kind="sentences", inputs=(text,), out=tmp_path / "c", tokenizer=kind, vocabulary=60, canvas=40)
+    model = model_of(prepare(recipe), canvas=40)
+    sampling = replace(model.fill_sampling, steps=2)
+    for written in model.fill("the [[2]] sees", count=3, sampling=sampling):
+        assert re.fullmatch(r"the .* sees", written.text, re.DOTALL), written.text
+    for written in model.generate(3, prompt="the cat", sampling=sampling):
+        assert written.text.startswith("the cat")
+        if kind in ("word", "pretokenised") and written.text != "the cat":
+            assert written.text.startswith("the cat ")
+    constraints = Constraints(banned=("cat", "dog", "e", "a"))
+    for written in model.generate(6, sampling=sampling, constraints=constraints):
+        assert not constraints.find_banned(written.text)
+    refined = model.refine("the old cat  sees\na dog", sampling=sampling)
+    assert len(refined.text.split("\n")) >= 2
+
+
+def test_a_ban_holds_for_text_outside_every_window(model: Sundae, quick):
+    template, constraints = "the old cat sees a river. " * 6 + "the [[1w]].", Constraints(banned=("river",))
+    with pytest.raises(UsageError, match="'river' is banned"):
+        model.fill(template, sampling=quick, constraints=constraints)

@@ -110,8 +110,10 @@ def test_banned_words_are_removed(model: Sundae):
     constraints = Constraints(banned=("cat",))
     refined = model.refine(draft, settings=RefineSettings(constraints=constraints), sampling=wild(model))
     assert not constraints.find_banned(refined.text)
-    with pytest.raises(UsageError, match="may not change"):
-        model.refine("the {{cat}}", settings=RefineSettings(constraints=constraints), sampling=wild(model))
+    for draft, edits in (("the {{cat}}", None), ("the cat", 0), ("{{the cat}}", None)):
+        settings = RefineSettings(constraints=constraints, edits=edits)
+        with pytest.raises(UsageError, match="may not change"):
+            model.refine(draft, settings=settings, sampling=wild(model))
 
 
 def majority(ask: Ask) -> Prediction:

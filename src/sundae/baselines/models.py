@@ -10,7 +10,7 @@ from torch import Tensor
 from sundae.baselines.autoregressive import BEGIN, MIDDLE, PREFIX, SUFFIX, Autoregressive, left_to_right
 from sundae.baselines.cmlm import MaskedTransformer, MaskPredict
 from sundae.baselines.search import Likelihoods, beam_search, extend, log_likelihood
-from sundae.config import BaselineConfig, RunConfig
+from sundae.config import BaselineConfig, RunConfig, SamplingConfig
 from sundae.core.length import PAD
 from sundae.core.network import Memory, as_denoiser
 from sundae.core.noise import Noise
@@ -20,7 +20,7 @@ from sundae.decoding.written import Written
 from sundae.errors import CapabilityError, DataError, UsageError
 from sundae.text.sources import pad_sources
 from sundae.text.template import Blank, parse_template
-from sundae.text.tokenizer import Tokenizer
+from sundae.text.tokenizer import Tokenizer, continuation
 
 WORD_TOKENS = 12
 """The longest word, in tokens, that is looked for when a blank is given in words."""
@@ -33,6 +33,9 @@ class Draw:
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        SamplingConfig(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p)  # the same rules hold
 
 
 class AutoregressiveTwin:
@@ -60,7 +63,10 @@ class AutoregressiveTwin:
         limit = self.network.canvas
         if settings.beam == 1:
             found = extend(self.network, [[begin]] * len(sources), limits=[limit] * len(sources), memory=memory)
-            return [self._written(each.tokens, each.log_probability / each.ended, each.network_calls) for each in found]
+            means = [each.log_probability / each.predictions for each in found]
+            return [
+                self._written(each.tokens, mean, each.network_calls) for each, mean in zip(found, means, strict=True)
+            ]
         beams = beam_search(
             self.network,
             torch.full((len(sources), 1), begin),
@@ -100,8 +106,8 @@ class AutoregressiveTwin:
         )
         return [
             Written(
-                prefix + self.tokenizer.decode(each.tokens),
-                each.log_probability / each.ended,
+                prefix + continuation(self.tokenizer, each.tokens, after=given),
+                each.log_probability / each.predictions,
                 len(each.tokens),
                 each.network_calls,
             )
@@ -138,11 +144,19 @@ class AutoregressiveTwin:
             adjust=adjust,
             noise=Noise(seed),
         )
-        texts = [self.tokenizer.decode(each.tokens) for each in found]
+        texts = [continuation(self.tokenizer, each.tokens, after=prefix) for each in found]
+        if blank.leading_space:
+            texts = [text if text.startswith(" ") else f" {text}" for text in texts]
         if blank.unit == "words":
             texts = [_first_words(text, blank.high) for text in texts]
         filled = [
-            Written(before + text + after, each.log_probability / each.ended, len(each.tokens), each.network_calls)
+            Written(
+                before + text + after,
+                each.log_probability / each.predictions,
+                len(each.tokens),
+                each.network_calls,
+                ((len(before) + len(text) - len(text.lstrip()), len(before) + len(text)),),
+            )
             for text, each in zip(texts, found, strict=True)
         ]
         return sorted(filled, key=lambda each: -each.score)
@@ -150,6 +164,8 @@ class AutoregressiveTwin:
     @cached_property
     def _begins_with_space(self) -> Tensor:
         size = self.config.network.vocabulary_size
+        if self.tokenizer.kind in ("word", "pretokenised"):  # every token begins a word
+            return torch.ones(size, dtype=torch.bool)
         return torch.tensor([self.tokenizer.token_text(token).startswith(" ") for token in range(size)])
 
     def _require_no_source(self) -> None:

@@ -14,16 +14,15 @@ from sundae.core.noise import Noise, sample_categorical
 
 @dataclass(frozen=True)
 class Continuation:
-    """Tokens after a prompt, without the end; `log_probability` (at temperature 1) counts the end too."""
+    """Tokens after a prompt, without the end; `log_probability` (at temperature 1) counts the end too, if it came.
+
+    `predictions` is how many there were: the tokens, and the end.
+    """
 
     tokens: list[int]
     log_probability: float
     network_calls: int
-
-    @property
-    def ended(self) -> int:
-        """How many predictions were made: the tokens, and the end."""
-        return len(self.tokens) + 1
+    predictions: int
 
 
 def _rows_of(memory: Memory | None, rows: Tensor) -> Memory | None:
@@ -57,10 +56,10 @@ def extend(
     for row, prompt in enumerate(prompts):
         forced[row, : len(prompt)] = torch.tensor(prompt)
     written: list[list[int]] = [[] for _ in prompts]
-    scores, calls = torch.zeros(len(prompts), dtype=torch.float64), [0] * len(prompts)
+    scores, calls, ends = torch.zeros(len(prompts), dtype=torch.float64), [0] * len(prompts), [0] * len(prompts)
     rows = (room > 0).nonzero().squeeze(1)
     if not len(rows):
-        return [Continuation([], 0.0, 0) for _ in prompts]
+        return [Continuation([], 0.0, 0, 1) for _ in prompts]
     cache = Cache(network, rows=len(rows), slots=int((lengths + room).max()))
     memory = _rows_of(memory, rows)
     # The prompts' common length is read in one call; longer ones are then followed token by token.
@@ -80,6 +79,8 @@ def extend(
         said = torch.log_softmax(logits, dim=-1).gather(1, token[:, None]).squeeze(1)
         scores[rows] += said.double().where(free, 0.0)
         ended = free & (token == PAD)
+        for row in rows[ended].tolist():
+            ends[row] = 1
         for row, each, writes in zip(rows.tolist(), token.tolist(), (free & ~ended).tolist(), strict=True):
             if writes:
                 written[row].append(each)
@@ -92,7 +93,10 @@ def extend(
             memory = _rows_of(memory, kept)
             cache.select(kept)
         inputs, position = token[:, None], position + 1
-    return [Continuation(*each) for each in zip(written, scores.tolist(), calls, strict=True)]
+    return [
+        Continuation(tokens, score, made, max(1, len(tokens) + end))
+        for tokens, score, made, end in zip(written, scores.tolist(), calls, ends, strict=True)
+    ]
 
 
 @dataclass(frozen=True)

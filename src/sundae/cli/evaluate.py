@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg, subcommand
 
+from sundae.cli.writing import require_threads
 from sundae.config import RunConfig, parse_overrides
 from sundae.errors import DataError, UsageError
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 def read_texts(path: Path) -> list[str]:
     """One text a line."""
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        return [line.removesuffix("\r") for line in lines] if lines != [""] else []
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not valid UTF-8", why=f"byte {error.start}: {error.reason}") from None
     except OSError as error:
@@ -44,6 +46,7 @@ class _Reporting:
 
         import torch
 
+        require_threads(self.threads)
         torch.set_num_threads(self.threads or os.cpu_count() or 1)
         if self.out is not None and (self.out / "report.json").exists():
             raise UsageError(f"{self.out} holds a report", why="it is never overwritten", hint="another --out")
@@ -146,6 +149,8 @@ class Samples(_Reporting):
             model = load_model(self.judge)
             if not isinstance(model, AutoregressiveTwin):
                 raise UsageError(f"--judge {self.judge}", why="only an autoregressive model gives exact likelihoods")
+            if model.config.network.translates:
+                raise UsageError(f"--judge {self.judge}", why="it translates, and samples have no source")
             judge = judge_of(model)
         tables = samples_tables(samples, references=references, training=training, judge=judge, seed=self.seed)
         config = {"references": len(references), "training texts": len(training), "judge": self.judge or "none"}
@@ -167,16 +172,20 @@ class Blanks(_Reporting):
     count: Annotated[int, arg(name="n", aliases=["-n"], metavar="N")] = 500
     """How many texts; 0 takes all."""
     candidates: Annotated[int, arg(metavar="N")] = 1
-    """Fill each blank so many times and rank the results."""
+    """Results for each blank, best first; SUNDAE tries at least 8 chains, a twin samples if it is more than one."""
     fills: Annotated[Path | None, arg(metavar="FILE")] = None
     """Write what was filled in there: template, answer and best candidate, separated by tabs."""
 
     def run(self) -> None:
         """Make blanks, fill them, score, report."""
+        from sundae.baselines.models import Draw
         from sundae.decoding.fill import FillSettings
+        from sundae.decoding.written import Written
         from sundae.measure.evaluation import blanks_table, choose_blanks
         from sundae.model import MaskPredictTranslator, Sundae, load_model
 
+        if self.count < 0 or self.candidates < 1:
+            raise UsageError(f"-n {self.count} --candidates {self.candidates}", why="must be at least 0 and 1")
         texts = read_texts(self.texts)
         self.prepare()
         model = load_model(self.model)
@@ -196,8 +205,17 @@ class Blanks(_Reporting):
                 progress=None if told is None else lambda number: told(number, len(items)),
             )
         else:
-            done = [model.fill(template, count=self.candidates, seed=self.seed) for template in templates]
-        filled = [[each.text for each in written] for written in done]
+            draw = Draw(temperature=0.0 if self.candidates == 1 else 0.7)
+            done: list[list[Written]] = []
+            for template in templates:
+                try:
+                    done.append(model.fill(template, count=self.candidates, draw=draw, seed=self.seed))
+                except UsageError:  # too long for it: a miss
+                    done.append([])
+        filled = [
+            [each.text for each in written] or [item.before + item.after]
+            for item, written in zip(items, done, strict=True)
+        ]
         if self.fills is not None:
             lines = [
                 "\t".join([item.template("[[]]"), item.answer, item.filled_in(best[0]).strip()])

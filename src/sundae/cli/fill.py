@@ -36,6 +36,8 @@ class Command(WritingFlags):
         templates = read_lines(self.template)
         if self.candidates < 1:
             raise UsageError(f"--candidates {self.candidates}", why="must be at least 1")
+        if len(templates) > 1 and (self.trace is not None or self.html is not None):
+            raise UsageError("--trace and --html", why=f"show one template, and there are {len(templates)}")
         model = self.load()
         if isinstance(model, AutoregressiveTwin):
             if self.allow or self.must:

@@ -45,6 +45,8 @@ class Command(ChainFlags):
 
         if self.candidates < 1:
             raise UsageError(f"--candidates {self.candidates}", why="must be at least 1")
+        if self.suggest < 0:
+            raise UsageError(f"--suggest {self.suggest}", why="must not be negative")
         draft = read_text(self.draft)
         settings = RefineSettings(
             edits=self.edits,
@@ -57,12 +59,12 @@ class Command(ChainFlags):
         model = self.load()
         if isinstance(model, AutoregressiveTwin):
             raise UsageError(f"{self.model} cannot refine", why="it writes from left to right")
+        reader = model.proof_reader(draft)
         if self.suggest:
-            found = model.proof_reader(draft).suggestions(self.suggest)
-            self.write(self._suggestions(found, draft))
+            found = reader.suggestions(self.suggest)
+            self.write(self._suggestions(found, reader.text))
             return
         sampling = self.sampling(model.refine_sampling)
-        reader = model.proof_reader(draft)
         with (
             self.onlookers(model, steps=sampling.steps) as looking,
             self.progress("sentences", len(reader.stretches)) as progress,

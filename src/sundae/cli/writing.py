@@ -47,6 +47,7 @@ class ModelFlags:
 
         from sundae.model import MaskPredictTranslator, load_model
 
+        require_threads(self.threads)
         torch.set_num_threads(self.threads or os.cpu_count() or 1)
         model = load_model(self.model)
         if isinstance(model, MaskPredictTranslator):
@@ -75,12 +76,17 @@ class ModelFlags:
 
 
 def write_file(path: Path, content: str) -> None:
-    """A file is either written as a whole or left as it was."""
+    """A file is either written as a whole or left as it was; what is no plain file, such as a pipe, is written to."""
+    path = path.resolve()
     temporary = path.with_name(f".writing-{path.name}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(content, encoding="utf-8")
+            return
         temporary.write_text(content, encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
+        temporary.unlink(missing_ok=True)
         raise DataError(f"cannot write {path}", why=error.strerror or str(error)) from None
 
 
@@ -158,6 +164,12 @@ class ChainFlags(ModelFlags):
         """Write what the onlookers saw of one row."""
         if looking.recorder is None:
             return
+        if not looking.recorder.has(row):
+            raise UsageError(
+                "--trace and --html",
+                why="the best text was not in the first batch, the traced one",
+                hint="fewer texts",
+            )
         from sundae.decoding.trace import Trace
         from sundae.decoding.viewer import render_html
 
@@ -235,6 +247,12 @@ class WritingFlags(ChainFlags):
         return text
 
 
+def require_threads(threads: int) -> None:
+    """Refuse a number of threads that cannot be."""
+    if threads < 0:
+        raise UsageError(f"--threads {threads}", why="must not be negative")
+
+
 def split_words(listed: str) -> tuple[str, ...]:
     """Words and phrases between commas."""
     return tuple(word.strip() for word in listed.split(",")) if listed else ()
@@ -253,7 +271,7 @@ def read_lines(argument: str) -> list[str]:
     """The text itself, or with `-` one text for each line of standard input."""
     if argument != "-":
         return [argument]
-    return [line.rstrip("\r\n") for line in read_all().splitlines() if line.strip()]
+    return [line.rstrip("\r") for line in read_all().split("\n") if line.strip()]
 
 
 def read_all() -> str:

@@ -75,10 +75,15 @@ def first_state(canvas: Canvas, *, vocabulary_size: int, noise: Noise) -> Tensor
     start = draw_start(
         canvas.template, editable=canvas.editable, samples=canvas.samples, vocabulary_size=vocabulary_size, noise=noise
     )
+    return without_barred(start, canvas, noise=noise)
+
+
+def without_barred(start: Tensor, canvas: Canvas, *, noise: Noise) -> Tensor:
+    """A first state in which nothing stands where it is barred: a schedule may leave a position as it started."""
     if canvas.barred is None or canvas.classes is None:
         return start
     wrong = canvas.editable & canvas.barred[canvas.classes, start]
-    allowed = (~canvas.barred[canvas.classes[wrong]]).float()  # a schedule may leave a position as it started
+    allowed = (~canvas.barred[canvas.classes[wrong]]).float()
     positions = torch.arange(start.shape[1])
     uniform = noise.fold("allowed start").uniform(canvas.samples[:, None], positions)[wrong]
     return start.masked_scatter(wrong, sample_categorical(allowed.log(), uniform=uniform))

@@ -9,13 +9,15 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
+from sundae.core.length import PAD
 from sundae.core.network import Ask, Denoiser, Prediction
 from sundae.core.noise import Noise
 from sundae.core.sampling import Rule, Update, View
+from sundae.decoding.canvas import Canvas
 from sundae.decoding.reading import token_texts
 from sundae.decoding.shapes import phrase_pattern
 from sundae.errors import UsageError
-from sundae.text.tokenizer import Tokenizer, text_ids
+from sundae.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ class Constraints:
         """Where banned phrases stand."""
         return [] if self._banned is None else [found.span() for found in self._banned.finditer(text)]
 
+    def require_none_banned(self, text: str) -> None:
+        """Refuse a result that holds a banned phrase, because it stands where nothing may change."""
+        for begin, end in self.find_banned(text):
+            raise UsageError(f"{text[begin:end]!r} is banned", why="and it stands in text that may not change")
+
     def missing(self, text: str) -> list[str]:
         """Which of the words that must appear do not."""
         return [word for word in self.must if not re.search(phrase_pattern(word), text, re.IGNORECASE)]
@@ -69,7 +76,9 @@ class Guard:
 
     def offending(self, row: Tensor) -> set[int]:
         """Positions of a canvas whose tokens are part of a banned phrase."""
-        ids = text_ids(row.tolist())
+        # What stands after a pad is looked at too: while the chain runs, the pad may still go away.
+        places = [place for place, token in enumerate(row.tolist()) if token != PAD]
+        ids = [int(row[place]) for place in places]
         text = self.tokenizer.decode(ids)
         spans = self.constraints.find_banned(text)
         if not spans:
@@ -78,14 +87,15 @@ class Guard:
         begins = [0, *ends[:-1]]
         return {
             place
-            for place, (begin, end) in enumerate(zip(begins, ends, strict=True))
+            for place, begin, end in zip(places, begins, ends, strict=True)
             if any(begin < high and low < end for low, high in spans)
         }
 
-    def clean(self, start: Tensor, *, editable: Tensor, samples: Tensor, noise: Noise, vocabulary_size: int) -> Tensor:
-        """The first state without banned phrases: where they stand, other noise is drawn."""
+    def clean(self, start: Tensor, canvas: Canvas, *, noise: Noise, vocabulary_size: int) -> Tensor:
+        """The first state without banned phrases: where they stand, other noise is drawn, of what may stand there."""
         start = start.clone()
-        for row, open_ in enumerate(editable):
+        every = torch.arange(vocabulary_size)
+        for row, open_ in enumerate(canvas.editable):
             for attempt in range(1000):
                 offending = self.offending(start[row])
                 if not offending:
@@ -95,8 +105,11 @@ class Guard:
                     phrase = self.tokenizer.decode([int(start[row, place]) for place in sorted(offending)]).strip()
                     raise UsageError(f"{phrase!r} is banned", why="and it stands in text that may not change")
                 place = torch.tensor(open_places[attempt % len(open_places)])
-                fresh = noise.fold("clean", attempt).integer(vocabulary_size, samples[row], place)
-                start[row, place] = fresh
+                allowed = every
+                if canvas.barred is not None and canvas.classes is not None:
+                    allowed = every[~canvas.barred[canvas.classes[row, place]]]
+                fresh = noise.fold("clean", attempt).integer(len(allowed), canvas.samples[row], place)
+                start[row, place] = allowed[fresh]
             else:
                 raise UsageError("no start without banned phrases was found", why="too much is banned")
         return start

@@ -10,7 +10,7 @@ from sundae.core.length import PAD, text_length
 from sundae.core.network import Denoiser
 from sundae.core.noise import Noise
 from sundae.core.sampling import ChainState, model_score
-from sundae.decoding.canvas import Canvas, Watch, first_state, last_of, run_canvas
+from sundae.decoding.canvas import Canvas, Watch, constrained, first_state, last_of, run_canvas
 from sundae.decoding.constraints import Constraints, Guard, Guarded
 from sundae.decoding.layout import FREE, FREE_OR_END, Desk, Layout
 from sundae.decoding.reading import Reading, Stretch, together
@@ -99,14 +99,9 @@ def run_orders(
         rule, start, asked = build_rule(sampling), None, reusing
         if constraints is not None and constraints.banned:
             guard, noise = Guard(constraints, desk.tokenizer), Noise(seed)
-            start = guard.clean(
-                first_state(canvas, vocabulary_size=size, noise=noise),
-                editable=canvas.editable,
-                samples=canvas.samples,
-                noise=noise,
-                vocabulary_size=size,
-            )
-            rule, asked = Guarded(rule, guard), guard.offer(reusing)
+            first = first_state(canvas, vocabulary_size=size, noise=noise)
+            start = guard.clean(first, canvas, noise=noise, vocabulary_size=size)
+            rule, asked = Guarded(rule, guard), guard.offer(constrained(reusing, canvas))
         states = run_canvas(asked, canvas, sampling=sampling, vocabulary_size=size, seed=seed, rule=rule, start=start)
         seen = together(_reading(some, canvas, desk), watch) if watch is not None and begin == 0 else None
         state = replace(last_of(states, seen), calls=reusing.calls)

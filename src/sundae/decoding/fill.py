@@ -229,6 +229,7 @@ class _Run:
             segments[:end] = [Text(left + own)]
             parts.append(best)
         text = "".join(segment.text for segment in segments if not isinstance(segment, Blank))
+        constraints.require_none_banned(text)
         return Written(
             text,
             sum(part.score for part in parts) / len(parts),

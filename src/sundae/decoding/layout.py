@@ -16,7 +16,7 @@ from sundae.core.length import PAD
 from sundae.decoding.shapes import TokenShapes
 from sundae.errors import UsageError
 from sundae.text.template import Blank, Template
-from sundae.text.tokenizer import Tokenizer
+from sundae.text.tokenizer import Tokenizer, continuation
 
 LONGEST_UNKNOWN = 12
 """Most tokens that are tried for `[[?]]` when text follows it."""
@@ -105,8 +105,8 @@ class Layout:
         for piece in self.pieces:
             part = piece.text
             if part is None:
-                own = itertools.takewhile(lambda t: t != PAD, tokens[position : position + len(piece.tokens)])
-                part = tokenizer.decode(own)
+                own = list(itertools.takewhile(lambda t: t != PAD, tokens[position : position + len(piece.tokens)]))
+                part = continuation(tokenizer, own, after=tokens[:position])
                 if piece.leading_space and not part.startswith(" "):
                     part = " " + part
                 spans.append((length + len(part) - len(part.lstrip(" ")), length + len(part)))

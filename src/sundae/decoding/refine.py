@@ -20,7 +20,7 @@ from sundae.core.length import PAD
 from sundae.core.network import Denoiser
 from sundae.core.noise import Noise
 from sundae.core.sampling import draw_start, model_score
-from sundae.decoding.canvas import Canvas, Watch, last_of, run_canvas
+from sundae.decoding.canvas import Canvas, Watch, constrained, last_of, run_canvas, without_barred
 from sundae.decoding.constraints import Constraints, Guard, Guarded
 from sundae.decoding.desk import batch_rows
 from sundae.decoding.layout import FREE, Desk
@@ -31,6 +31,7 @@ from sundae.decoding.rules import build_rule
 from sundae.decoding.windows import split_sentences
 from sundae.errors import UsageError
 from sundae.text.template import Blank, Lock, parse_template
+from sundae.text.tokenizer import continuation
 
 MOST_ALTERNATIVES = 5
 SUSPICION = math.log(20)
@@ -153,7 +154,7 @@ class Refinery:
     def _texts(self, ids: list[int], part: str) -> list[str]:
         """A part of the draft cut at its tokens."""
         words = re.findall(r"\s*\S+", part)
-        if not self.desk.shapes.spaced and len(words) == len(ids):
+        if words and not self.desk.shapes.spaced and len(words) == len(ids):
             return [*words[:-1], words[-1] + part[len("".join(words)) :]]
         return token_texts(self.desk.tokenizer, ids, text=part)
 
@@ -289,17 +290,12 @@ class Refinery:
             start = draw_start(
                 canvas.template, editable=suspect, samples=canvas.samples, vocabulary_size=size, noise=noise
             )
+            start = without_barred(start, canvas, noise=noise)
             rule, asked = build_rule(sampling), self.denoiser
             if settings.constraints.banned:
                 guard = Guard(settings.constraints, self.desk.tokenizer)
-                start = guard.clean(
-                    start,
-                    editable=canvas.editable,
-                    samples=canvas.samples,
-                    noise=noise,
-                    vocabulary_size=size,
-                )
-                rule, asked = Guarded(rule, guard), guard.offer(self.denoiser)
+                start = guard.clean(start, canvas, noise=noise, vocabulary_size=size)
+                rule, asked = Guarded(rule, guard), guard.offer(constrained(self.denoiser, canvas))
             states = run_canvas(
                 asked, canvas, sampling=sampling, vocabulary_size=size, seed=settings.seed, rule=rule, start=start
             )
@@ -330,7 +326,9 @@ class Refinery:
             if progress is not None:
                 progress(done)
         tokens = max(1, sum(len(self.stretches[number].ids) for number in open_))
-        return Refined(_applied(self.text, edits), tuple(edits), score / tokens, draft_score / tokens, calls, first_row)
+        text = _applied(self.text, edits)
+        settings.constraints.require_none_banned(text)
+        return Refined(text, tuple(edits), score / tokens, draft_score / tokens, calls, first_row)
 
 
 def _edits(stretch: _Stretch, tokens: list[int], desk: Desk) -> list[tuple[int, int, str]]:
@@ -345,10 +343,13 @@ def _edits(stretch: _Stretch, tokens: list[int], desk: Desk) -> list[tuple[int, 
         while place < len(tokens) and tokens[place] != stretch.ids[place]:
             place += 1
         begin = stretch.ends[first - 1] if first else 0
-        text = desk.tokenizer.decode(tokens[first:place])
-        if not desk.shapes.spaced and first:  # a word vocabulary puts the spaces itself
-            text = " " + text
-        edits.append((stretch.begin + begin, stretch.begin + stretch.ends[place - 1], text))
+        end = stretch.ends[place - 1]
+        text = continuation(desk.tokenizer, tokens[first:place], after=tokens[:first])
+        if not desk.shapes.spaced:  # words carry no space: that of the draft stays
+            span = stretch.text[begin:end]
+            lead, trail = span[: len(span) - len(span.lstrip())], span[len(span.rstrip()) :]
+            text = lead + text.strip() + trail
+        edits.append((stretch.begin + begin, stretch.begin + end, text))
     return edits
 
 

@@ -157,6 +157,10 @@ class Recorder:
                 )
             )
 
+    def has(self, number: int) -> bool:
+        """Whether this row was seen."""
+        return number < len(self._states) and bool(self._states[number])
+
     def row(self, number: int, *, score: float, source: str | None = None) -> TracedRow:
         """What happened to one row of the chain."""
         states = tuple(self._states[number])

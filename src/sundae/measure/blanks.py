@@ -15,7 +15,8 @@ class BlankScores:
 
     `exact`: all blanks of the item are right.  `exact_blank`: share of its blanks that are right.  `similarity`: mean
     over its blanks of 1 - edit distance / longer length, in characters.  These three judge the first candidate;
-    `exact_at[k]` asks whether any of the first k has all blanks right.
+    `exact_at[k]` asks whether any of the first k (or of as many as there are: equal ones may have been merged) has all
+    blanks right.
     """
 
     exact: Interval
@@ -45,7 +46,7 @@ def score_blanks(
     blanks: list[float] = []
     similarities: list[float] = []
     for number, (offered, answer) in enumerate(zip(candidates, answers, strict=True)):
-        _check(number, offered, answer, deepest)
+        _check(number, offered, answer)
         wanted = [_plain(text) for text in answer]
         fills = [[_plain(text) for text in fill] for fill in offered[:deepest]]
         rights.append([fill == wanted for fill in fills])
@@ -100,12 +101,12 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _check(number: int, offered: Sequence[Fill], answer: Fill, deepest: int) -> None:
+def _check(number: int, offered: Sequence[Fill], answer: Fill) -> None:
     if isinstance(answer, str) or any(isinstance(fill, str) for fill in offered):
         raise DataError(f"item {number} is a text", why="a fill is a list with one text for each blank")
     if not answer:
         raise DataError(f"item {number} has no blank", why="there is nothing to score")
-    if len(offered) < deepest:
-        raise DataError(f"item {number} has {len(offered)} candidates", why=f"{deepest} are to be looked at")
+    if not offered:
+        raise DataError(f"item {number} has no candidate", why="there is nothing to score")
     if any(len(fill) != len(answer) for fill in offered):
         raise DataError(f"item {number} has {len(answer)} blanks", why="a candidate fills another number of them")

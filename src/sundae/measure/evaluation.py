@@ -15,6 +15,7 @@ from sundae.measure.judge import Judge, perplexity
 from sundae.measure.memorisation import memorisation
 from sundae.measure.ngram_bleu import ORDERS, bleu_against, self_bleu
 from sundae.measure.report import Cell, Table
+from sundae.text.template import escape
 
 BATCH = 32
 """Sources that are translated together."""
@@ -122,15 +123,11 @@ class BlankItem:
 
     def template(self, blank: str) -> str:
         """The text with `blank`, such as [[1w]], where the words stood; one space belongs to the blank."""
-        return _escaped(self.before) + blank + _escaped(self.after)
+        return escape(self.before) + blank + escape(self.after)
 
     def filled_in(self, text: str) -> str:
         """What a filled text has where the words stood."""
         return text[len(self.before) : len(text) - len(self.after)]
-
-
-def _escaped(text: str) -> str:
-    return text.replace("[[", r"\[[").replace("{{", r"\{{")
 
 
 def choose_blanks(texts: Sequence[str], *, words: int = 1, count: int = 0, seed: int = 0) -> list[BlankItem]:

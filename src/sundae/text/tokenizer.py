@@ -63,6 +63,12 @@ def text_ids(ids: Iterable[int]) -> list[int]:
     return list(itertools.takewhile(lambda token: token != PAD_ID, ids))
 
 
+def continuation(tokenizer: "Tokenizer", ids: Sequence[int], *, after: Sequence[int]) -> str:
+    """What tokens add to the text of those before them: some tokenizers put or keep a space only between tokens."""
+    before, whole = tokenizer.decode(after), tokenizer.decode([*after, *ids])
+    return whole[len(before) :] if whole.startswith(before) else tokenizer.decode(ids)
+
+
 def train_tokenizer(kind: TokenizerKind, texts: Iterable[str], *, vocabulary_size: int) -> Tokenizer:
     """A tokenizer with at most so many tokens; fewer when the texts do not hold as many."""
     match kind:
