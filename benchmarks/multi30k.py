@@ -21,6 +21,11 @@ from sundae.measure.report import Table, make_report
 from sundae.model import AutoregressiveTwin, load_model
 
 VOCABULARY = 6000
+# The second phase starts from the first one's weights with a high rate again.
+TWIN_PHASES = {
+    "ar": [],
+    "ar-2": ["training.learning_rate=1.5e-3", "training.warmup_steps=200", "training.steps=16000"],
+}
 NORMALISATIONS = (0.6, 0.8, 1.0, 1.2, 1.4)
 
 
@@ -85,15 +90,20 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     arguments.work.mkdir(parents=True, exist_ok=True)
     corpus = prepare(arguments.data, arguments.work)
-    run = arguments.work / "ar"
-    if not (run / "model").exists():
-        sundae("train", "multi30k-ar", "--data", corpus, "--out", run, "--threads", arguments.threads)
-    tables = evaluate_twin(run / "model", arguments.data)
-    model = load_model(run / "model")
-    seed, config = model.config.training.seed, model.config.to_dict()
-    report = make_report("Multi30k English-German, autoregressive twin", tables=tables, seed=seed, config=config)
-    report.write(arguments.work / "reports", name="twin")
-    print(report.markdown())
+    before = None
+    for name, changes in TWIN_PHASES.items():
+        run = arguments.work / name
+        if not (run / "model").exists():
+            start = [] if before is None else ["--init", before / "model"]
+            common = ["--data", corpus, "--out", run, "--threads", arguments.threads]
+            sundae("train", "multi30k-ar", *common, *start, *changes)
+        before = run
+        if not (arguments.work / "reports" / f"{name}.json").exists():
+            tables, config = evaluate_twin(run / "model", arguments.data), load_model(run / "model").config
+            title = f"Multi30k English-German, autoregressive twin, {name}"
+            report = make_report(title, tables=tables, seed=config.training.seed, config=config.to_dict())
+            report.write(arguments.work / "reports", name=name)
+            print(report.markdown())
 
 
 if __name__ == "__main__":
