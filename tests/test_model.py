@@ -140,11 +140,26 @@ def test_costs_are_reported(model: Sundae):
     assert {(each.steps, each.network_calls) for each in written} == {(4, 4)}
 
 
+def test_steps_and_calls_of_a_text_do_not_depend_on_its_company(model: Sundae):
+    sampling = replace(model.config.sampling, rule="argmax-unrolled", steps=12)
+    together = model.generate(12, sampling=sampling, seed=2)
+    assert len({each.steps for each in together}) > 1
+    for number, each in enumerate(together):
+        (alone,) = model.generate(1, sampling=sampling, seed=2, first=number)
+        assert (alone.text, alone.steps, alone.network_calls) == (each.text, each.steps, each.network_calls)
+
+
 def test_watch_sees_every_step(model: Sundae):
     steps: list[int] = []
     sampling = replace(model.config.sampling, steps=4, stop_early=False)
     model.generate(1, sampling=sampling, watch=lambda state: steps.append(state.step))
     assert steps == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("prompt", ["the cat", "the cat ", "the cat\\", "[[2]] {{x}}", "é☃ \\[["])
+def test_a_prompt_is_text_whatever_it_holds(model: Sundae, prompt: str):
+    for written in model.generate(3, prompt=prompt, sampling=replace(model.config.sampling, steps=2)):
+        assert written.text.startswith(prompt)
 
 
 # ---- filling

@@ -27,7 +27,7 @@ from sundae.decoding.written import Written
 from sundae.errors import DataError, UsageError
 from sundae.folder import ModelFolder, read_model, require_fit, write_model
 from sundae.text.sources import pad_sources
-from sundae.text.template import escape
+from sundae.text.template import Blank, Template, Text, render, unknown_blank
 from sundae.text.tokenizer import Tokenizer
 
 LONG = 128
@@ -153,10 +153,15 @@ class Sundae:
         rest = desk.canvas - len(self.tokenizer.encode(prompt))
         if rest < 1:
             raise UsageError(f"the prompt has {desk.canvas - rest} tokens", why=f"the canvas holds {desk.canvas}")
-        blank = "[[?]]" if desk.ends else f"[[{rest}]]"
+        spaced = prompt.endswith(" ")
+        given = prompt.removesuffix(" ")
+        blank = Blank(low=rest, high=rest, leading_space=spaced)
+        if desk.ends:
+            blank = unknown_blank(leading_space=spaced)
+        template = Template((Text(given), blank) if given else (blank,))
         settings = FillSettings(count=count, candidates=count, seed=seed, constraints=constraints or Constraints())
         return fill_templates(
-            [escape(prompt) + blank],
+            [render(template)],
             desk,
             denoiser=self.denoiser,
             head=self.network.logits,

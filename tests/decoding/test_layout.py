@@ -150,3 +150,13 @@ def test_words_of_characters():
     assert {len(classes) for classes in gaps("the [[1w]] sees", desk=desk)} == set(range(2, 9))
     assert bool(desk.shapes.begins.sum() == 1)
     assert torch.equal(desk.shapes.begins.nonzero().flatten(), torch.tensor(desk.tokenizer.encode(" ")))
+
+
+def test_blanks_with_very_many_shapes_are_laid_out_at_once():
+    desk = desk_for(desk_of_bytes().tokenizer, canvas=128)
+    assert lay_out(parse_template("the [[1-40w]] sees"), desk, tries=48)
+    words = ["a", "cat", "zebras", "incomprehensible", "river"]
+    assert lay_out(parse_template("[[14w]] sees"), desk, tries=48, allowed={1: words})
+    characters = desk_for(train_tokenizer("character", ["the big cat sees a dog"], vocabulary_size=100))
+    with pytest.raises(UsageError, match="canvas holds"):
+        lay_out(parse_template("c" * 13 + "[[1w]]" * 6), characters, tries=48)

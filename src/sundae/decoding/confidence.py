@@ -41,7 +41,8 @@ class Confidence:
         of_drawn = log_probability.gather(1, drawn[:, None]).squeeze(1)
         confidence = torch.zeros_like(view.certainty).masked_scatter(view.editable, of_drawn)
         if self.choice_temperature > 0:
-            gumbel = -torch.log(-torch.log(view.uniform("choice") + 2.0**-25))  # never the logarithm of 0
+            # Between 0 and 1, never either: in float32 the largest number would round to 1.
+            gumbel = -torch.log(-torch.log(view.uniform("choice").double() + 2.0**-25)).float()
             confidence = confidence + self.choice_temperature * (1 - view.step / view.steps) * gumbel
         count = cosine_count(view.step, view.steps, view.editable.sum(1))
         keep = lowest(-confidence, among=view.editable, count=count)

@@ -1,6 +1,6 @@
 """Running requests: rows of many requests in batches that fit the memory, scored and ranked."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,7 +10,7 @@ from sundae.core.length import PAD, text_length
 from sundae.core.network import Denoiser
 from sundae.core.noise import Noise
 from sundae.core.sampling import ChainState, model_score
-from sundae.decoding.canvas import Canvas, Watch, constrained, first_state, last_of, run_canvas
+from sundae.decoding.canvas import Canvas, Watch, constrained, first_state, run_canvas
 from sundae.decoding.constraints import Constraints, Guard, Guarded
 from sundae.decoding.layout import FREE, FREE_OR_END, Desk, Layout
 from sundae.decoding.reading import Reading, Stretch, together
@@ -104,8 +104,7 @@ def run_orders(
             rule, asked = Guarded(rule, guard), guard.offer(constrained(reusing, canvas))
         states = run_canvas(asked, canvas, sampling=sampling, vocabulary_size=size, seed=seed, rule=rule, start=start)
         seen = together(_reading(some, canvas, desk), watch) if watch is not None and begin == 0 else None
-        state = replace(last_of(states, seen), calls=reusing.calls)
-        outcomes += _outcomes(state, canvas, denoiser)
+        outcomes += _outcomes(*_drained(states, reusing, seen), canvas, denoiser)
         if progress is not None:
             progress(len(outcomes))
     return outcomes
@@ -120,10 +119,25 @@ def _reading(orders: Sequence[Order], canvas: Canvas, desk: Desk) -> Reading:
     return Reading(desk.tokenizer, canvas=canvas, stretches=stretches)
 
 
-def _outcomes(state: ChainState, canvas: Canvas, denoiser: Denoiser) -> list[Outcome]:
+def _drained(states: Iterator[ChainState], reusing: Reusing, watch: Watch | None) -> tuple[ChainState, list[int]]:
+    """The last state, with the calls that were really made, and the step at which each row ended."""
+    steps = torch.zeros_like(reusing.calls)
+    state = next(states)  # x_0
+    while True:
+        state = replace(state, calls=reusing.calls, network_calls=reusing.network_calls)
+        if watch is not None:
+            watch(state)
+        following = next(states, None)
+        if following is None:
+            return state, steps.tolist()
+        steps[~state.finished] = following.step
+        state = following
+
+
+def _outcomes(state: ChainState, steps: list[int], canvas: Canvas, denoiser: Denoiser) -> list[Outcome]:
     score = model_score(denoiser, state.tokens, inside=canvas.inside)
     length = text_length(state.tokens.masked_fill(~canvas.inside, PAD))
     return [
-        Outcome(tokens.tolist(), float(score.total[row]), int(length[row]), state.step, int(state.calls[row]))
+        Outcome(tokens.tolist(), float(score.total[row]), int(length[row]), steps[row], int(state.calls[row]))
         for row, tokens in enumerate(state.tokens)
     ]

@@ -22,6 +22,8 @@ LONGEST_UNKNOWN = 12
 """Most tokens that are tried for `[[?]]` when text follows it."""
 LONGEST_WORD = 4
 """Most tokens that are tried for one word."""
+_MOST_GAPS = 2000
+"""Shapes of one blank that are looked at, the shortest first: [[1-40w]] has billions."""
 
 # Classes of positions, by what may stand there.
 FREE, FREE_OR_END, BEGIN, WORD_BEGIN, WORD_INSIDE, AFTER_WORD, AFTER_WORD_OR_END = range(7)
@@ -146,7 +148,7 @@ def lay_out(
         if not 1 <= number <= len(template.blanks):
             raise UsageError(f"words are allowed in blank {number}", why=f"there are {len(template.blanks)} blanks")
     room = desk.canvas - sum(len(piece.tokens) for piece in given.values())
-    least = sum(_fewest(blank) for blank in template.blanks)
+    least = sum(_fewest(blank, desk) for blank in template.blanks)
     if least > room:
         total = desk.canvas - room + least
         raise UsageError(f"the template has {total} tokens", why=f"the model's canvas holds {desk.canvas}")
@@ -157,10 +159,10 @@ def lay_out(
             options.append([given[place]])
             continue
         number += 1
-        spare = room - least + _fewest(segment)
+        spare = room - least + _fewest(segment, desk)
         last = place == len(template.segments) - 1
         words = (allowed or {}).get(number)
-        found = list(_gaps(segment, desk, room=spare, last=last, words=words))
+        found = list(itertools.islice(_gaps(segment, desk, room=spare, last=last, words=words), _MOST_GAPS))
         if not found:
             raise UsageError(f"blank {number} cannot be filled", why="no allowed word fits")
         options.append(found)
@@ -181,7 +183,7 @@ def _chosen(options: list[list[Piece]], *, room: int, tries: int, seed: int) -> 
         return [fitting[index] for index in (0, *sorted(chosen))]
     chooser = random.Random(seed)  # noqa: S311 - which lengths are tried is no secret
     shortest = Layout(tuple(min(each, key=lambda piece: len(piece.tokens)) for each in options))
-    found = {shortest: None}
+    found = {shortest: None} if len(shortest) <= room else {}
     for _ in range(50 * tries):
         layout = Layout(tuple(chooser.choice(each) for each in options))
         if len(layout) <= room:
@@ -191,8 +193,9 @@ def _chosen(options: list[list[Piece]], *, room: int, tries: int, seed: int) -> 
     return list(found)
 
 
-def _fewest(blank: Blank) -> int:
-    return blank.low
+def _fewest(blank: Blank, desk: Desk) -> int:
+    characters = blank.unit == "words" and desk.tokenizer.kind == "character"
+    return 2 * blank.low if characters else blank.low
 
 
 def _gaps(blank: Blank, desk: Desk, *, room: int, last: bool, words: Sequence[str] | None) -> Iterator[Piece]:
@@ -255,7 +258,7 @@ def _own_words(blank: Blank, desk: Desk, *, room: int, words: Sequence[str]) -> 
                 ids = desk.spell(word, after_space=blank.leading_space or index > 0)
                 spelt.setdefault(len(ids), []).append(ids)
             by_size.append(spelt)
-        for sizes in itertools.product(*(sorted(spelt) for spelt in by_size)):
+        for sizes in itertools.islice(itertools.product(*(sorted(spelt) for spelt in by_size)), _MOST_GAPS):
             fits = sum(sizes) <= room and (blank.unit == "words" or blank.low <= sum(sizes) <= blank.high)
             if not fits:
                 continue
