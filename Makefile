@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt
 test: lint types layers tests  ## everything that a change must pass
 
 test-full: lint types layers  ## the same, with the slow proofs
-	$(BIN)/pytest --cov=sundae --cov-report=term -m "slow or not slow"
+	$(BIN)/pytest -n 2 --dist loadfile --cov=sundae --cov-report=term -m "slow or not slow"
 	$(BIN)/coverage report --include='$(COVERED)' --fail-under=100
 
 lint: venv  ## ruff: rules and format
@@ -41,7 +41,7 @@ layers: venv  ## import-linter: which room may open which door
 	$(BIN)/lint-imports
 
 tests: venv  ## pytest; every line of the core must be covered
-	$(BIN)/pytest --cov=sundae --cov-report=term
+	$(BIN)/pytest -n 2 --dist loadfile --cov=sundae --cov-report=term
 	$(BIN)/coverage report --include='$(COVERED)' --fail-under=100
 
 format: venv  ## rewrite the sources as ruff wants them
