@@ -1,4 +1,9 @@
-"""Shapes of the heart are checked in every test; a small real network serves them all."""
+"""Shapes of the heart are checked in every test; small real networks, and real corpora if any, serve them all."""
+
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -28,3 +33,23 @@ def network() -> Transformer:
 @pytest.fixture(scope="session")
 def translator() -> Transformer:
     return build(encoder_layers=2, source_positions=9)
+
+
+@pytest.fixture(scope="session")
+def real_data(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A corpus out of the folder that SUNDAE_DATA names, unpacked."""
+
+    def get(name: str) -> Path:
+        folder = os.environ.get("SUNDAE_DATA")
+        if not folder:
+            pytest.skip("SUNDAE_DATA does not name a folder of corpora")
+        archive = Path(folder, f"{name}.tar.xz")
+        if not archive.exists():
+            pytest.skip(f"{archive} is not there")
+        target = tmp_path_factory.getbasetemp() / "real"
+        if not (target / name).exists():
+            with tarfile.open(archive) as packed:
+                packed.extractall(target, filter="data")
+        return target / name
+
+    return get

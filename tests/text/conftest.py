@@ -1,7 +1,5 @@
-"""Small texts and tokenizers that the tests of this room share, and the real corpora where there are any."""
+"""Small texts and tokenizers that the tests of this room share."""
 
-import os
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,23 +42,3 @@ def make(tmp_path: Path) -> Callable[..., Corpus]:
         return prepare(Recipe(**settings))  # pyright: ignore[reportArgumentType]
 
     return run
-
-
-@pytest.fixture(scope="session")
-def real_data(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A corpus out of the folder that SUNDAE_DATA names, unpacked."""
-
-    def get(name: str) -> Path:
-        folder = os.environ.get("SUNDAE_DATA")
-        if not folder:
-            pytest.skip("SUNDAE_DATA does not name a folder of corpora")
-        archive = Path(folder, f"{name}.tar.xz")
-        if not archive.exists():
-            pytest.skip(f"{archive} is not there")
-        target = tmp_path_factory.getbasetemp() / "real"
-        if not (target / name).exists():
-            with tarfile.open(archive) as packed:
-                packed.extractall(target, filter="data")
-        return target / name
-
-    return get

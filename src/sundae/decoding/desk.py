@@ -43,7 +43,6 @@ class Order:
 
     layout: Layout | None
     sample: int
-    draft: bool = False
 
 
 def canvas_of(orders: Sequence[Order], desk: Desk) -> Canvas:
@@ -67,10 +66,9 @@ def canvas_of(orders: Sequence[Order], desk: Desk) -> Canvas:
             position = end
     inside = torch.arange(shape[1]) < torch.tensor(widths)[:, None]
     samples = torch.tensor([order.sample for order in orders])
-    draft = any(order.draft for order in orders)
     if not bool((classes[editable] != FREE_OR_END).any()):
-        return Canvas(template, editable, inside, samples, draft=draft)
-    return Canvas(template, editable, inside, samples, desk.classes.table(), classes, draft)
+        return Canvas(template, editable, inside, samples)
+    return Canvas(template, editable, inside, samples, desk.classes.table(), classes)
 
 
 def run_orders(

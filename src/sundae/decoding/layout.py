@@ -16,7 +16,7 @@ from sundae.core.length import PAD
 from sundae.decoding.shapes import TokenShapes
 from sundae.errors import UsageError
 from sundae.text.template import Blank, Template
-from sundae.text.tokenizer import Tokenizer, continuation
+from sundae.text.tokenizer import Tokenizer, continuation, text_ids
 
 LONGEST_UNKNOWN = 12
 """Most tokens that are tried for `[[?]]` when text follows it."""
@@ -56,10 +56,6 @@ class Classes:
             self._own[tokens] = len(self._rows)
             self._rows.append(_barred(allowed, with_end=False))
         return self._own[tokens]
-
-    def possible(self, kind: int) -> bool:
-        """Whether any token may stand there."""
-        return not bool(self._rows[kind].all())
 
     def table(self) -> Tensor:
         """Classes by tokens."""
@@ -107,7 +103,7 @@ class Layout:
         for piece in self.pieces:
             part = piece.text
             if part is None:
-                own = list(itertools.takewhile(lambda t: t != PAD, tokens[position : position + len(piece.tokens)]))
+                own = text_ids(tokens[position : position + len(piece.tokens)])
                 part = continuation(tokenizer, own, after=tokens[:position])
                 if piece.leading_space and not part.startswith(" "):
                     part = " " + part

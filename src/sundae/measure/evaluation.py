@@ -4,7 +4,6 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from sundae.decoding.written import Written
 from sundae.errors import DataError, UsageError
@@ -19,12 +18,6 @@ from sundae.text.template import escape
 
 BATCH = 32
 """Sources that are translated together."""
-
-
-class Translator(Protocol):
-    """Anything that turns sources into texts: SUNDAE, its twin, the CMLM."""
-
-    def translate(self, sources: Sequence[str], /) -> list[Written]: ...
 
 
 Progress = Callable[[int, int], None]
