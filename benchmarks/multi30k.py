@@ -24,7 +24,7 @@ VOCABULARY = 6000
 # The second phase starts from the first one's weights with a high rate again.
 TWIN_PHASES = {
     "ar": [],
-    "ar-2": ["training.learning_rate=1.5e-3", "training.warmup_steps=200", "training.steps=16000"],
+    "ar-2": ["training.learning_rate=1.5e-3", "training.warmup_steps=200", "training.steps=9000"],
 }
 NORMALISATIONS = (0.6, 0.8, 1.0, 1.2, 1.4)
 

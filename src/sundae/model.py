@@ -27,7 +27,7 @@ from sundae.decoding.written import Written
 from sundae.errors import DataError, UsageError
 from sundae.folder import ModelFolder, read_model, require_fit, write_model
 from sundae.text.sources import pad_sources
-from sundae.text.template import Blank, Template, Text, render, unknown_blank
+from sundae.text.template import Blank, Template, Text, parse_template, unknown_blank
 from sundae.text.tokenizer import Tokenizer
 
 LONG = 128
@@ -110,11 +110,22 @@ class Sundae:
         progress: Callable[[int], None] | None = None,
     ) -> list[Written]:
         """Texts from nothing, or from how they begin: sample i of the seed, from `first` on, whatever the batch."""
+        self._require_no_source()
         sampling = sampling or self.generate_sampling(length)
         desk = self._desk_of(length)
         if prompt or (constraints is not None and constraints.must):
-            return self._continue(prompt, count, desk, sampling, constraints, seed, watch)
-        self._require_no_source()
+            settings = FillSettings(
+                count=count, candidates=count, seed=seed, first=first, constraints=constraints or Constraints()
+            )
+            return fill_templates(
+                [self._to_continue(prompt, desk)],
+                desk,
+                denoiser=self.denoiser,
+                head=self.network.logits,
+                sampling=sampling,
+                settings=settings,
+                watch=watch,
+            )[0]
         orders = [Order(None, number) for number in range(first, first + count)]
         outcomes = run_orders(
             orders,
@@ -138,18 +149,8 @@ class Sundae:
             for row, each in enumerate(outcomes)
         ]
 
-    def _continue(
-        self,
-        prompt: str,
-        count: int,
-        desk: Desk,
-        sampling: SamplingConfig,
-        constraints: Constraints | None,
-        seed: int,
-        watch: Watch | None,
-    ) -> list[Written]:
+    def _to_continue(self, prompt: str, desk: Desk) -> Template:
         """A prompt is a template whose blank is all the rest."""
-        self._require_no_source()
         rest = desk.canvas - len(self.tokenizer.encode(prompt))
         if rest < 1:
             raise UsageError(f"the prompt has {desk.canvas - rest} tokens", why=f"the canvas holds {desk.canvas}")
@@ -158,17 +159,7 @@ class Sundae:
         blank = Blank(low=rest, high=rest, leading_space=spaced)
         if desk.ends:
             blank = unknown_blank(leading_space=spaced)
-        template = Template((Text(given), blank) if given else (blank,))
-        settings = FillSettings(count=count, candidates=count, seed=seed, constraints=constraints or Constraints())
-        return fill_templates(
-            [render(template)],
-            desk,
-            denoiser=self.denoiser,
-            head=self.network.logits,
-            sampling=sampling,
-            settings=settings,
-            watch=watch,
-        )[0]
+        return Template((Text(given), blank) if given else (blank,))
 
     def _desk_of(self, length: int | None) -> Desk:
         if length is None:
@@ -221,7 +212,7 @@ class Sundae:
         """Many templates in common batches; each gets what it would get alone."""
         self._require_no_source()
         return fill_templates(
-            templates,
+            [parse_template(template) for template in templates],
             self.desk,
             denoiser=self.denoiser,
             head=self.network.logits,

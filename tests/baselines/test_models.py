@@ -183,6 +183,7 @@ def test_blanks_of_tokens_and_of_unknown_length(echoes: dict[str, str]):
     assert model.fill("ann met [[?]] and hal smiled")[0].text == "ann met hal and hal smiled"
     exact = model.fill("ann met [[2]] and hal smiled", count=3)
     assert all(each.steps == 2 for each in exact)
+    assert {each.steps for each in model.fill("ann met [[3-4]] and hal smiled", count=9, draw=Draw(1.0))} <= {3, 4}
     with pytest.raises(CapabilityError, match="2 blanks"):
         model.fill("[[1w]] met [[1w]]")
     with pytest.raises(UsageError, match="blank of 40 tokens"):

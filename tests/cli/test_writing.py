@@ -213,6 +213,7 @@ def test_every_verb_can_be_traced(folder: str, tmp_path: Path, capsys, verb: lis
         (["refine", "the cat", "--edits", "-1"], 2),
         (["refine", "the {{cat}}", "--ban", "cat"], 2),
         (["generate", "--html", "/nowhere/page.html"], 3),
+        (["generate", "-o", "/nowhere/texts.txt"], 3),
     ],
 )
 def test_what_cannot_be_asked_for_is_one_line_and_an_exit_code(folder: str, capsys, arguments: list[str], code: int):

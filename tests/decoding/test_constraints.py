@@ -1,5 +1,6 @@
 """The guard against banned phrases, on denoisers whose wishes are known."""
 
+import pytest
 import torch
 
 from decoding.desks import desk_of_words
@@ -10,6 +11,7 @@ from sundae.decoding.desk import Order, run_orders
 from sundae.decoding.fill import FillSettings, fill_templates
 from sundae.decoding.layout import lay_out
 from sundae.decoding.refine import Refinery, RefineSettings
+from sundae.errors import UsageError
 from sundae.text.template import parse_template
 
 DESK = desk_of_words()
@@ -40,8 +42,15 @@ GREEDY = SamplingConfig(steps=6, temperature=0.0, stop_early=False)
 
 def filled(template: str, denoiser: Denoiser, constraints: Constraints) -> str:
     settings = FillSettings(candidates=1, constraints=constraints)
-    (written,) = fill_templates([template], DESK, denoiser=denoiser, head=head, sampling=GREEDY, settings=settings)[0]
+    (written,) = fill_templates(
+        [parse_template(template)], DESK, denoiser=denoiser, head=head, sampling=GREEDY, settings=settings
+    )[0]
     return written.text
+
+
+def test_a_word_that_the_vocabulary_lacks_cannot_be_required():
+    with pytest.raises(UsageError, match="'zebra' must appear: the model's vocabulary cannot write it"):
+        filled("the [[3]] sees", wishing("cat"), Constraints(must=("zebra",)))
 
 
 def test_what_was_taken_back_is_not_offered_again():

@@ -174,6 +174,9 @@ def test_only_allowed_words_fill_a_blank(model: Sundae, quick):
         "a [[2w]] and", candidates=30, sampling=quick, constraints=Constraints(allowed={1: ("cat", "red")})
     )
     assert set(two[0].text[slice(*two[0].fills[0])].split()) <= {"cat", "red"}
+    phrases = Constraints(allowed={1: ("big house", "small cat")})
+    filled = model.fill("the [[?]] and", count=9, candidates=60, sampling=quick, constraints=phrases)
+    assert {each.text[slice(*each.fills[0])] for each in filled} <= {"big house", "small cat"}
 
 
 @pytest.mark.parametrize(
@@ -196,6 +199,7 @@ def test_what_contradicts_itself_is_refused(make, message):
         ("the [[1]] sees", Constraints(must=("incomprehensibilities",)), "no room"),
         ("the [[1w]]", Constraints(allowed={3: ("cat",)}), "there are 1 blanks"),
         ("the cat. " * 12 + "[[1]]", Constraints(must=("tree",)), "fits the canvas"),
+        ("the cat. " * 12 + "[[1]]", Constraints(allowed={2: ("tree",)}), "there are 1 blanks"),
     ],
 )
 def test_what_cannot_be_says_why(model: Sundae, quick, template, constraints, message):

@@ -20,16 +20,20 @@ def test_the_token_itself_is_not_seen_and_everything_else_is():
     assert ask.tokens[1, 2] != 5
     assert ask.tokens[1, [0, 1, 3]].tolist() == [3, 4, 0]
     for row, place in enumerate((0, 2)):  # neither the noise that was shown nor the end is offered
-        assert not found[row, ask.tokens[row, place]].isfinite()
-        assert not found[row, 0].isfinite()
-    assert torch.allclose(found.exp().sum(1), torch.ones(2))
+        assert ask.tokens[row, place] not in found.likeliest[row]
+        assert 0 not in found.likeliest[row]
+    assert torch.allclose(found.own.exp(), torch.full((2,), 1 / 9))
+    assert torch.allclose(found.log_probability.exp(), torch.full((2, 5), 1 / 9))
 
 
 def test_the_batch_changes_nothing_and_canvases_may_differ_in_width():
     denoiser = as_denoiser(build(seed=2))
     canvases = [Seen([1, 2, 3], 12, [0, 1, 2]), Seen([4, 5, 6, 7, 8], 5, [1, 4]), Seen([9], 1, [])] * 40
     together = leave_one_out(canvases, denoiser=denoiser, vocabulary_size=11)
-    assert [len(each) for each in together] == [3, 2, 0] * 40
+    assert [len(each.own) for each in together] == [3, 2, 0] * 40
     for canvas, company in zip(canvases[:3], together[:3], strict=True):
         (alone,) = leave_one_out([canvas], denoiser=denoiser, vocabulary_size=11)
-        assert torch.allclose(alone, company, atol=1e-5)
+        assert torch.allclose(alone.own, company.own, atol=1e-5)
+        assert torch.allclose(alone.log_probability, company.log_probability, atol=1e-5)
+        assert torch.equal(alone.likeliest, company.likeliest)
+        assert bool((alone.log_probability[:, :1] >= alone.own[:, None]).all())

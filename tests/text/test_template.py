@@ -186,7 +186,6 @@ def test_templates_that_no_source_means_cannot_be_made() -> None:
         lambda: Lock(""),
         lambda: Blank(low=0, high=1),
         lambda: Blank(low=2, high=1),
-        lambda: Blank(low=1, high=LONGEST_BLANK + 1),
         lambda: Blank(low=2, high=3, unknown=True),
         lambda: Template((Text("a"), Text("b"))),
         lambda: Template((Text("a "), Blank(low=1, high=1))),

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sundae.baselines.autoregressive import BEGIN, MIDDLE, PREFIX, SUFFIX, Autoregressive, left_to_right
 from sundae.baselines.cmlm import MaskedTransformer, MaskPredict
-from sundae.baselines.search import Likelihoods, beam_search, extend, log_likelihood
+from sundae.baselines.search import Continuation, Likelihoods, beam_search, extend, log_likelihood
 from sundae.config import BaselineConfig, RunConfig, SamplingConfig
 from sundae.core.length import PAD
 from sundae.core.network import Memory, as_denoiser
@@ -22,6 +22,8 @@ from sundae.text.sources import pad_sources
 from sundae.text.template import Blank, parse_template
 from sundae.text.tokenizer import Tokenizer, continuation
 
+BATCH = 64
+"""Texts that are written together."""
 WORD_TOKENS = 12
 """The longest word, in tokens, that is looked for when a blank is given in words."""
 
@@ -95,15 +97,18 @@ class AutoregressiveTwin:
         draw = draw or Draw(temperature=self.config.sampling.temperature)
         given = self.tokenizer.encode(prefix)
         room = self._room(len(given))
-        found = extend(
-            self.network,
-            [[self.network.mark(BEGIN), *given]] * count,
-            limits=[room] * count,
-            temperature=draw.temperature,
-            adjust=lambda logits, _: keep_likeliest(logits, top_k=draw.top_k, top_p=draw.top_p),
-            noise=Noise(seed),
-            samples=range(first, first + count),
-        )
+        found: list[Continuation] = []
+        for begin in range(first, first + count, BATCH):
+            samples = range(begin, min(begin + BATCH, first + count))
+            found += extend(
+                self.network,
+                [[self.network.mark(BEGIN), *given]] * len(samples),
+                limits=[room] * len(samples),
+                temperature=draw.temperature,
+                adjust=lambda logits, _: keep_likeliest(logits, top_k=draw.top_k, top_p=draw.top_p),
+                noise=Noise(seed),
+                samples=samples,
+            )
         return [
             Written(
                 prefix + continuation(self.tokenizer, each.tokens, after=given),
@@ -124,14 +129,15 @@ class AutoregressiveTwin:
         if self.fills_the_middle:
             prompt = [mark(PREFIX), *prefix, mark(SUFFIX), *suffix, mark(MIDDLE)]
         room = self._room(len(prefix) + len(suffix))
-        exact = blank.unit == "tokens" and not blank.unknown and blank.low == blank.high
-        wanted = blank.high if exact else WORD_TOKENS * blank.high if blank.unit == "words" else room
-        if exact and wanted > room:
-            raise UsageError(f"a blank of {wanted} tokens", why=f"the canvas has room for {room}")
+        words = blank.unit == "words"
+        least = 1 if words else blank.low
+        wanted = WORD_TOKENS * blank.high if words else blank.high
+        if least > room:
+            raise UsageError(f"a blank of {least} tokens", why=f"the canvas has room for {room}")
 
         def adjust(logits: Tensor, written: Tensor) -> Tensor:
             barred = torch.zeros_like(logits, dtype=torch.bool)
-            barred[:, PAD] = (written == 0) | exact
+            barred[:, PAD] = written < least
             if blank.leading_space:
                 barred |= (written == 0)[:, None] & ~self._begins_with_space
             return keep_likeliest(logits.masked_fill(barred, -torch.inf), top_k=draw.top_k, top_p=draw.top_p)
@@ -147,7 +153,7 @@ class AutoregressiveTwin:
         texts = [continuation(self.tokenizer, each.tokens, after=prefix) for each in found]
         if blank.leading_space:
             texts = [text if text.startswith(" ") else f" {text}" for text in texts]
-        if blank.unit == "words":
+        if words:
             texts = [_first_words(text, blank.high) for text in texts]
         filled = [
             Written(

@@ -62,11 +62,11 @@ class Command(WritingFlags):
             filled = model.fill_many(
                 templates, sampling=sampling, settings=settings, watch=looking or None, progress=progress
             )
-        if filled:
-            best = filled[0][0]
-            self.save_trace(looking, "fill", sampling, row=best.row, score=best.score)
         lines = (
             self.print(texts, mark=self.mark, context={"template": template})
             for template, texts in zip(templates, filled, strict=True)
         )
         self.write("".join(lines))
+        if filled:
+            best = filled[0][0]
+            self.save_trace(looking, "fill", sampling, row=best.row, score=best.score)

@@ -32,7 +32,7 @@ class Command(WritingFlags):
             self.write("".join(map(self.print, made)))
             return
         sampling = self.sampling(model.generate_sampling(self.length))
-        constraints, content = self.constraints(), ""
+        constraints, content, best = self.constraints(), "", None
         with self.onlookers(model, steps=sampling.steps) as looking:
             for prompt in prompts:
                 with self.progress("texts", self.count) as progress:
@@ -47,7 +47,7 @@ class Command(WritingFlags):
                         progress=progress,
                     )
                 content += self.print(written, context={"prompt": prompt} if prompt else {})
-                if prompt == prompts[0]:
-                    best = written[0]
-                    self.save_trace(looking, "generate", sampling, row=best.row, score=best.score)
+                best = best or written[0]
         self.write(content)
+        if best is not None:
+            self.save_trace(looking, "generate", sampling, row=best.row, score=best.score)

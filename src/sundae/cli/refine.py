@@ -70,8 +70,8 @@ class Command(ChainFlags):
             self.progress("sentences", len(reader.stretches)) as progress,
         ):
             refined = reader.refine(settings, sampling=sampling, watch=looking or None, progress=progress)
-        self.save_trace(looking, "refine", sampling, row=refined.row, score=refined.score)
         self.write(self._result(reader.text, refined))
+        self.save_trace(looking, "refine", sampling, row=refined.row, score=refined.score)
 
     def _result(self, before: str, refined: "Refined") -> str:
         if self.json:

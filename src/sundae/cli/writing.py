@@ -48,6 +48,7 @@ class ModelFlags:
         from sundae.model import MaskPredictTranslator, load_model
 
         require_threads(self.threads)
+        require_folder(self.output)
         torch.set_num_threads(self.threads or os.cpu_count() or 1)
         model = load_model(self.model)
         if isinstance(model, MaskPredictTranslator):
@@ -73,6 +74,13 @@ class ModelFlags:
         with Progress(console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(what, total=total)
             yield lambda done: bar.update(task, completed=done)
+
+
+def require_folder(*files: Path | None) -> None:
+    """Refuse, before any work is done, files that could not be written for want of a folder."""
+    for path in files:
+        if path is not None and not path.resolve().parent.is_dir():
+            raise DataError(f"cannot write {path}", why=f"there is no folder {path.parent}")
 
 
 def write_file(path: Path, content: str) -> None:
@@ -144,6 +152,11 @@ class ChainFlags(ModelFlags):
     """Write every step of the best text, with probabilities, as JSON."""
     html: Annotated[Path | None, arg(metavar="FILE")] = None
     """The same as a page to look at, which needs nothing else."""
+
+    def load(self) -> "Sundae | AutoregressiveTwin":
+        """The model, if what it is to write has a place."""
+        require_folder(self.trace, self.html)
+        return super().load()
 
     def sampling(self, usual: SamplingConfig) -> SamplingConfig:
         """The usual settings with what was given on the command line."""

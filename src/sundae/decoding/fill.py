@@ -1,6 +1,7 @@
 """Filling blanks from both sides: lengths are tried, candidates ranked, long texts seen through windows."""
 
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,7 +17,7 @@ from sundae.decoding.reuse import Head
 from sundae.decoding.windows import first_group, fits, window_around
 from sundae.decoding.written import Written
 from sundae.errors import UsageError
-from sundae.text.template import Blank, Template, Text, parse_template
+from sundae.text.template import Blank, Template, Text
 
 MOST_LAYOUTS = 48
 """Combinations of lengths that are tried at most."""
@@ -24,17 +25,21 @@ MOST_LAYOUTS = 48
 
 @dataclass(frozen=True, kw_only=True)
 class FillSettings:
-    """How hard to try: `candidates` chains at least, over all lengths; the best `count` different texts are given."""
+    """How hard to try: `candidates` chains at least, over all lengths; the best `count` different texts are given.
+
+    The chains are samples of the seed, from number `first` on.
+    """
 
     count: int = 1
     candidates: int = 8
     by: RankName = "per-token"
     seed: int = 0
+    first: int = 0
     constraints: Constraints = field(default_factory=Constraints)
 
 
 def fill_templates(
-    templates: Sequence[str],
+    templates: Sequence[Template],
     desk: Desk,
     *,
     denoiser: Denoiser,
@@ -48,16 +53,27 @@ def fill_templates(
 
     Templates are run together, but none depends on the others.
     """
-    parsed = [parse_template(template) for template in templates]
-    long = [number for number, template in enumerate(parsed) if not fits(template, desk)]
-    short = [number for number in range(len(parsed)) if number not in set(long)]
+    for template in templates:
+        _require_blanks(template, settings.constraints)
+    long = [number for number, template in enumerate(templates) if not fits(template, desk)]
+    short = [number for number in range(len(templates)) if number not in set(long)]
     run = _Run(desk, denoiser, head, sampling, settings, watch)
-    done = dict(zip(short, run.fill([parsed[number] for number in short], progress), strict=True))
+    done = dict(zip(short, run.fill([templates[number] for number in short], progress), strict=True))
     for number in long:
-        done[number] = run.fill_through_windows(parsed[number])
+        done[number] = run.fill_through_windows(templates[number])
         if progress is not None:
             progress(len(done))
-    return [done[number] for number in range(len(parsed))]
+    return [done[number] for number in range(len(templates))]
+
+
+def _require_blanks(template: Template, constraints: Constraints) -> None:
+    """Refuse a template without blanks, and words that are allowed in a blank that it has not."""
+    blanks = len(template.blanks)
+    if not blanks:
+        raise UsageError("the template has no blank", hint="a blank such as [[6]] stands for six tokens")
+    for number in constraints.allowed:
+        if not 1 <= number <= blanks:
+            raise UsageError(f"words are allowed in blank {number}", why=f"there are {blanks} blanks")
 
 
 @dataclass(frozen=True)
@@ -84,11 +100,15 @@ class _Run:
             layouts = self._with_words(layouts, wanted)
         times = -(-wanted // len(layouts))
         rows = itertools.product(range(times), layouts)
-        return [Order(layout, sample) for sample, (_, layout) in enumerate(rows)]
+        return [Order(layout, sample) for sample, (_, layout) in enumerate(rows, start=settings.first)]
 
     def _with_words(self, layouts: list[Layout], wanted: int) -> list[Layout]:
         """Other places for the words that must appear in every candidate; the score then decides."""
         settings, found = self.settings, []
+        for word in settings.constraints.must:
+            spelt = self.desk.tokenizer.decode(self.desk.spell(word, after_space=True))
+            if word in settings.constraints.missing(spelt):
+                raise UsageError(f"{word!r} must appear", why="the model's vocabulary cannot write it")
         for number in range(4 * max(wanted, 16)):
             layout = layouts[number % len(layouts)]
             placed = place_words(layout, settings.constraints.must, self.desk, seed=settings.seed * 7919 + number)
@@ -143,11 +163,7 @@ class _Run:
             canvases.append(Seen(outcome.tokens, len(outcome.tokens), places))
         size = len(self.desk.shapes.begins)
         judged = leave_one_out(canvases, denoiser=self.denoiser, vocabulary_size=size)
-        scores = [
-            sum(float(line[seen.tokens[place]]) for line, place in zip(lines, seen.places, strict=True))
-            for seen, lines in zip(canvases, judged, strict=True)
-        ]
-        return [replace(outcome, score=score) for outcome, score in zip(outcomes, scores, strict=True)]
+        return [replace(outcome, score=float(each.own.sum())) for outcome, each in zip(outcomes, judged, strict=True)]
 
     def _ranked(self, template: Template, orders: list[Order], outcomes: list[Outcome], *, first: int) -> list[Written]:
         settings = self.settings
@@ -191,10 +207,8 @@ class _Run:
             if blank.unit == "words" and not blank.low <= len(filled.split()) <= blank.high:
                 return False
             own = constraints.allowed.get(number)
-            if own is not None:
-                known = {word.casefold() for phrase in own for word in phrase.split()}
-                if not all(word.casefold() in known for word in filled.split()):
-                    return False
+            if own is not None and not re.fullmatch(_one_or_more(own), filled.strip(), re.IGNORECASE):
+                return False
         return not constraints.find_banned(text) and not constraints.missing(text)
 
     def fill_through_windows(self, template: Template) -> list[Written]:
@@ -238,3 +252,9 @@ class _Run:
             tuple(fills),
             parts[0].row,
         )
+
+
+def _one_or_more(phrases: Sequence[str]) -> str:
+    """A pattern of these phrases with white space between them."""
+    either = "|".join(r"\s+".join(map(re.escape, phrase.split())) for phrase in phrases)
+    return rf"(?:{either})(?:\s+(?:{either}))*"

@@ -138,11 +138,6 @@ def lay_out(
         for place, segment in enumerate(template.segments)
         if not isinstance(segment, Blank)
     }
-    if not template.blanks:
-        raise UsageError("the template has no blank", hint="a blank such as [[6]] stands for six tokens")
-    for number in allowed or {}:
-        if not 1 <= number <= len(template.blanks):
-            raise UsageError(f"words are allowed in blank {number}", why=f"there are {len(template.blanks)} blanks")
     room = desk.canvas - sum(len(piece.tokens) for piece in given.values())
     least = sum(_fewest(blank, desk) for blank in template.blanks)
     if least > room:

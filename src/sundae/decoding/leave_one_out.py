@@ -13,6 +13,7 @@ from sundae.core.length import PAD
 from sundae.core.network import Ask, Denoiser
 from sundae.core.noise import Noise
 
+LIKELIEST = 5
 _ROWS = 256
 
 
@@ -25,13 +26,24 @@ class Seen:
     places: Sequence[int]
 
 
-def leave_one_out(canvases: Sequence[Seen], *, denoiser: Denoiser, vocabulary_size: int) -> list[Tensor]:
-    """For each canvas, log-probabilities of all tokens at each of its places, given everything else (places by tokens).
+@dataclass(frozen=True)
+class Judged:
+    """At each place, given everything else: the log-probability of what stands there, and the likeliest tokens."""
+
+    own: Tensor
+    likeliest: Tensor
+    log_probability: Tensor
+    """Of the likeliest ones, best first."""
+
+
+def leave_one_out(canvases: Sequence[Seen], *, denoiser: Denoiser, vocabulary_size: int) -> list[Judged]:
+    """Judge each canvas at its places.
 
     The noise at a place is the same whatever the batch, and is itself barred: that it was seen is no evidence for it.
     """
     asked = [(canvas, place) for canvas in canvases for place in canvas.places]
-    found = [torch.zeros(0, vocabulary_size)]
+    kept = min(LIKELIEST, vocabulary_size)
+    own, likeliest, best = [torch.zeros(0)], [torch.zeros(0, kept, dtype=torch.long)], [torch.zeros(0, kept)]
     for begin in range(0, len(asked), _ROWS):
         some = asked[begin : begin + _ROWS]
         width = max(canvas.width for canvas, _ in some)
@@ -41,12 +53,19 @@ def leave_one_out(canvases: Sequence[Seen], *, denoiser: Denoiser, vocabulary_si
         places = torch.tensor([place for _, place in some])
         rows = torch.arange(len(some))
         noise = Noise(0).fold("leave one out").integer(vocabulary_size, places)
-        noise = torch.where(noise == tokens[rows, places], (noise + 1) % vocabulary_size, noise)
+        standing = tokens[rows, places]
+        noise = torch.where(noise == standing, (noise + 1) % vocabulary_size, noise)
         tokens[rows, places] = noise
         inside = torch.arange(width) < torch.tensor([canvas.width for canvas, _ in some])[:, None]
         where = torch.arange(width) == places[:, None]
         logits = denoiser(Ask(tokens, rows, inside, where)).logits.float()
         logits[:, PAD] = -torch.inf
         logits.scatter_(1, noise[:, None], -torch.inf)
-        found.append(torch.log_softmax(logits, dim=-1))
-    return list(torch.cat(found).split([len(canvas.places) for canvas in canvases]))
+        log_probability = torch.log_softmax(logits, dim=-1)
+        own.append(log_probability[rows, standing])
+        top = log_probability.topk(kept, dim=1)
+        best.append(top.values)
+        likeliest.append(top.indices)
+    counts = [len(canvas.places) for canvas in canvases]
+    parts = (torch.cat(some).split(counts) for some in (own, likeliest, best))
+    return [Judged(*each) for each in zip(*parts, strict=True)]

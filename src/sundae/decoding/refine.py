@@ -13,7 +13,6 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 
 import torch
-from torch import Tensor
 
 from sundae.config import RankName, SamplingConfig
 from sundae.core.length import PAD
@@ -24,7 +23,7 @@ from sundae.decoding.canvas import Canvas, Watch, constrained, last_of, run_canv
 from sundae.decoding.constraints import Constraints, Guard, Guarded
 from sundae.decoding.desk import batch_rows
 from sundae.decoding.layout import FREE, Desk
-from sundae.decoding.leave_one_out import Seen, leave_one_out
+from sundae.decoding.leave_one_out import Judged, Seen, leave_one_out
 from sundae.decoding.rank import rank
 from sundae.decoding.reading import Reading, together, token_texts
 from sundae.decoding.rules import build_rule
@@ -33,7 +32,6 @@ from sundae.errors import UsageError
 from sundae.text.template import Blank, Lock, parse_template
 from sundae.text.tokenizer import continuation
 
-MOST_ALTERNATIVES = 5
 SUSPICION = math.log(20)
 """A token is suspect if another one is so much likelier in its place."""
 
@@ -200,8 +198,8 @@ class Refinery:
     # ---- judging
 
     @cached_property
-    def judged(self) -> list[Tensor]:
-        """For each stretch, at each of its editable positions, the log-probability of every token given the others."""
+    def judged(self) -> list[Judged]:
+        """Each stretch at its editable positions: what stands there, and what would be likelier, given the others."""
         canvases = [
             Seen(
                 stretch.ids,
@@ -215,33 +213,26 @@ class Refinery:
     def _gains(self) -> list[tuple[float, int, int]]:
         """Of every editable token: how much likelier (in nats) its best rival is, its stretch, its place."""
         gains: list[tuple[float, int, int]] = []
-        for number, (stretch, log_probability) in enumerate(zip(self.stretches, self.judged, strict=True)):
+        for number, (stretch, judged) in enumerate(zip(self.stretches, self.judged, strict=True)):
             places = [place for place, may in enumerate(stretch.editable()) if may]
-            own = log_probability[range(len(places)), [stretch.ids[place] for place in places]]
-            gain = (log_probability.amax(1) - own).tolist()
+            gain = (judged.log_probability[:, 0] - judged.own).tolist()
             gains += [(gain[line], number, place) for line, place in enumerate(places)]
         return gains
 
     def suggestions(self, count: int) -> list[Suggestion]:
         """The `count` least likely tokens of the draft, each with what would be likelier, in reading order."""
         found: list[Suggestion] = []
-        for stretch, log_probability in zip(self.stretches, self.judged, strict=True):
+        for stretch, judged in zip(self.stretches, self.judged, strict=True):
             places = [place for place, may in enumerate(stretch.editable()) if may]
-            likeliest = log_probability.topk(min(MOST_ALTERNATIVES, log_probability.shape[1]), dim=1)
             for line, place in enumerate(places):
-                token = stretch.ids[place]
-                own = float(log_probability[line, token])
+                own = float(judged.own[line])
+                rivals = zip(judged.likeliest[line].tolist(), judged.log_probability[line].tolist(), strict=True)
                 better = [
-                    (self.desk.tokenizer.token_text(other), float(torch.tensor(value).exp()))
-                    for other, value in zip(
-                        likeliest.indices[line].tolist(), likeliest.values[line].tolist(), strict=True
-                    )
-                    if value > own
+                    (self.desk.tokenizer.token_text(other), math.exp(value)) for other, value in rivals if value > own
                 ]
                 begin = stretch.begin + (stretch.ends[place - 1] if place else 0)
                 end = stretch.begin + stretch.ends[place]
-                probability = float(torch.tensor(own).exp())
-                found.append(Suggestion(begin, end, self.text[begin:end], probability, tuple(better)))
+                found.append(Suggestion(begin, end, self.text[begin:end], math.exp(own), tuple(better)))
         least = sorted((each for each in found if each.alternatives), key=lambda each: each.probability)[:count]
         return sorted(least, key=lambda each: each.begin)
 

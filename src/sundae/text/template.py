@@ -58,8 +58,6 @@ class Blank:
         name = f"the blank {_blank_text(self)}"
         if self.low < 1:
             raise UsageError(name, why="must hold at least 1")
-        if self.high > LONGEST_BLANK:
-            raise UsageError(name, why=f"must hold at most {LONGEST_BLANK}")
         if self.low > self.high:
             raise UsageError(name, why="ends below its beginning", hint=f"[[{self.high}-{self.low}]]")
 
@@ -146,6 +144,8 @@ def _read_blank(source: str, start: int, *, leading_space: bool) -> tuple[Blank,
             hint="[[6]], [[3w]], [[2-8]], [[?]], or \\[[ for two brackets as text",
         )
     low, high, words = match.groups()
+    if int(high or low) > LONGEST_BLANK:
+        raise _error(source, start, f"must hold at most {LONGEST_BLANK}", hint="[[?]] is as long as it takes")
     try:
         blank = Blank(
             low=int(low),
