@@ -1,42 +1,51 @@
 """Quality against network calls: every step rule on one model, judged by its autoregressive twin.
 
-    python benchmarks/samplers.py --model DIR --judge TWIN --corpus DIR --out DIR [--samples 500] [--seeds 5]
+    python benchmarks/samplers.py --model DIR --judge TWIN --corpus DIR --out DIR [--samples 200] [--seeds 5]
 
 For each setting: perplexity per word by the judge, distinct-2 and repetition of samples; exact match of blanks of one
 word and of three in held-out sentences; network calls that a text took part in.  Settings are compared with the paper's
-rule (low temperature, 30% of the tokens a step) by a paired bootstrap over seeds.
+rule (low temperature, 30% of the tokens a step) by a paired bootstrap over seeds.  Defaults are chosen here, so blanks
+are made in the first half of the held-out sentences only; benchmarks/blanks.py reports on the other half.
+
+What was sampled is kept in the folder of --out: the same command goes on where it stopped, and without --judge it
+samples only.
 """
 
 import argparse
-from collections.abc import Sequence
+import itertools
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from sundae.baselines.models import AutoregressiveTwin
-from sundae.config import SamplingConfig
+from sundae.config import RankName, SamplingConfig
 from sundae.decoding.fill import FillSettings
-from sundae.measure.blanks import score_blanks
-from sundae.measure.bootstrap import Interval, bootstrap_mean, bootstrap_mean_difference
+from sundae.measure.atomic import write_bytes
+from sundae.measure.bootstrap import bootstrap_mean, bootstrap_mean_difference
 from sundae.measure.diversity import diversity
 from sundae.measure.evaluation import BlankItem, choose_blanks
 from sundae.measure.judge import perplexity
 from sundae.measure.plots import Series, plot
-from sundae.measure.report import Table, make_report
+from sundae.measure.report import Cell, Table, make_report
 from sundae.measure.twin_judge import judge_of
 from sundae.model import Sundae, load_model
 from sundae.text.corpus import Corpus
 
 PAPER = "low-temperature, 30%, T=100, 0.8"
+RANKS: tuple[RankName, ...] = ("leave-one-out", "per-token", "score", "mbr")
+RANKED = "low-temperature, all, T=16, 0.6"
 
 
 def settings() -> dict[str, SamplingConfig]:
     """The paper's rules and the later ones, at several budgets."""
     usual = SamplingConfig(temperature=0.8, schedule="share", share=0.3, steps=100)
     found = {PAPER: usual}
-    for steps, temperature in ((100, 0.6), (100, 0.4), (50, 0.8), (50, 0.6), (25, 0.6)):
+    for steps, temperature in ((100, 0.6), (50, 0.8), (50, 0.6), (25, 0.6)):
         name = f"low-temperature, 30%, T={steps}, {temperature}"
         found[name] = replace(usual, steps=steps, temperature=temperature)
     for steps, temperature in ((32, 0.6), (16, 0.8), (16, 0.6), (16, 0.4), (8, 0.6), (4, 0.6)):
@@ -44,7 +53,7 @@ def settings() -> dict[str, SamplingConfig]:
         found[name] = replace(usual, schedule="all", steps=steps, temperature=temperature)
     found["annealed 0.8 to 0.4, all, T=16"] = replace(usual, schedule="all", steps=16, final_temperature=0.4)
     found["top-p 0.9, all, T=16, 0.8"] = replace(usual, schedule="all", steps=16, top_p=0.9)
-    for steps in (2, 4, 8, 16):
+    for steps in (4, 8, 16):
         found[f"argmax-unrolled, T={steps}"] = replace(usual, rule="argmax-unrolled", steps=steps)
     for steps in (8, 16, 32):
         common = replace(usual, steps=steps, final_temperature=0.4)
@@ -62,59 +71,88 @@ class Measured:
     distinct: list[float]
     repeated: list[float]
     calls: float
-    texts: list[str]
 
 
-def sample(model: Sundae, judge: AutoregressiveTwin, sampling: SamplingConfig, *, seeds: int, count: int) -> Measured:
-    nats, distinct, repeated, calls, first = [], [], [], [], []
-    for seed in range(seeds):
-        written = model.generate(count, sampling=sampling, seed=seed)
-        texts = [each.text for each in written]
-        calls += [each.network_calls for each in written]
-        first = first or texts
-        judged = [text for text in texts if text.split()]
-        nats.append(float(np.log(perplexity(judged, judge=judge_of(judge), resamples=2).per_word.value)))
+def kept(path: Path, make: Callable[[], Any]) -> Any:
+    """What is in the file, or what is made now and kept there."""
+    if not path.exists():
+        write_bytes(path, json.dumps(make(), ensure_ascii=False, indent=0).encode())
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def sample(model: Sundae, sampling: SamplingConfig, *, seeds: int, count: int) -> list[list[tuple[str, int]]]:
+    """For each seed, texts and the calls that each took."""
+    written = [model.generate(count, sampling=sampling, seed=seed) for seed in range(seeds)]
+    return [[(each.text, each.network_calls) for each in some] for some in written]
+
+
+def judged(samples: list[list[tuple[str, int]]], judge: AutoregressiveTwin) -> Measured:
+    nats, distinct, repeated, calls = [], [], [], []
+    for some in samples:
+        texts = [text for text, _ in some]
+        calls += [made for _, made in some]
+        words = [text for text in texts if text.split()]
+        nats.append(float(np.log(perplexity(words, judge=judge_of(judge), resamples=2).per_word.value)))
         spread = diversity(texts, orders=(2,))
         distinct.append(spread.distinct[2])
         repeated.append(spread.repeated_tokens)
-    return Measured(nats, distinct, repeated, float(np.mean(calls)), first)
+    return Measured(nats, distinct, repeated, float(np.mean(calls)))
 
 
-def exact_match(
-    model: Sundae, items: Sequence[BlankItem], words: int, sampling: SamplingConfig
-) -> tuple[Interval, float]:
+def fill(
+    model: Sundae, items: Sequence[BlankItem], words: int, sampling: SamplingConfig, by: RankName
+) -> list[tuple[str, int]]:
+    """The best filling of each blank and the calls that it took."""
     templates = [item.template(f"[[{words}w]]") for item in items]
-    filled = model.fill_many(templates, sampling=sampling, settings=FillSettings())
-    candidates = [
-        [(item.filled_in(each.text).strip(),) for each in written] for item, written in zip(items, filled, strict=True)
-    ]
-    scores = score_blanks(candidates, answers=[(item.answer,) for item in items])
-    return scores.exact, float(np.mean([written[0].network_calls for written in filled]))
+    filled = model.fill_many(templates, sampling=sampling, settings=FillSettings(by=by))
+    best = [written[0] for written in filled]
+    return [(item.filled_in(each.text).strip(), each.network_calls) for item, each in zip(items, best, strict=True)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
-    parser.add_argument("--judge", required=True)
+    parser.add_argument("--judge")
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--samples", type=int, default=500)
+    parser.add_argument("--samples", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--blanks", type=int, default=500)
+    parser.add_argument("--blanks", type=int, default=300)
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    model, judge = Sundae.from_pretrained(arguments.model), load_model(arguments.judge)
-    assert isinstance(judge, AutoregressiveTwin)
+    model = Sundae.from_pretrained(arguments.model)
     corpus = Corpus.open(arguments.corpus)
     held_out = corpus.split("validation")
     texts = [corpus.tokenizer.decode(held_out.text(row).tolist()) for row in range(len(held_out))]
-    measured: dict[str, Measured] = {}
-    rows, blank_rows = [], []
-    for name, sampling in settings().items():
-        own = sample(model, judge, sampling, seeds=arguments.seeds, count=arguments.samples)
-        measured[name] = own
-        paper = measured[PAPER]
+    blank_rows: list[dict[str, Cell]] = []
+    samples = {
+        name: kept(
+            arguments.out / "samples" / f"{plain(name)}.json",
+            lambda sampling=sampling: sample(model, sampling, seeds=arguments.seeds, count=arguments.samples),
+        )
+        for name, sampling in settings().items()
+    }
+    for words, (name, sampling), by in itertools.product((1, 3), settings().items(), RANKS):
+        if "30%" in name or (by != RANKS[0] and name != RANKED) or (words > 1 and "T=16" not in name):
+            continue  # in-painting updates all blanks at every step; ways to rank are compared with one rule
+        items = choose_blanks(texts[: len(texts) // 2], words=words, count=arguments.blanks // words)
+        found = kept(
+            arguments.out / "blanks" / f"{words}-{by}-{plain(name)}.json",
+            lambda items=items, words=words, sampling=sampling, by=by: fill(model, items, words, sampling, by),
+        )
+        exact = bootstrap_mean([text == item.answer for (text, _), item in zip(found, items, strict=True)])
+        calls = float(np.mean([made for _, made in found]))
+        row = {"setting": name, "ranked by": by, "words": words, "exact match": exact, "network calls": calls}
+        blank_rows.append(row)
+        print(row, flush=True)
+    if arguments.judge is None:
+        return
+    judge = load_model(arguments.judge)
+    assert isinstance(judge, AutoregressiveTwin)
+    measured = {name: judged(some, judge) for name, some in samples.items()}
+    rows, paper = [], measured[PAPER]
+    for name, own in measured.items():
         perplexing = bootstrap_mean_difference(own.nats_per_word, paper.nats_per_word).difference
         varied = bootstrap_mean_difference(own.distinct, paper.distinct).difference
         rows.append(
@@ -128,15 +166,6 @@ def main() -> None:
                 "repeated tokens": float(np.mean(own.repeated)),
             }
         )
-        print(rows[-1], flush=True)
-    for words in (1, 3):
-        items = choose_blanks(texts, words=words, count=arguments.blanks)
-        for name, sampling in settings().items():
-            if "30%" in name:
-                continue  # in-painting updates all blanks at every step
-            exact, calls = exact_match(model, items, words, sampling)
-            blank_rows.append({"setting": name, "words": words, "exact match": exact, "network calls": calls})
-            print(blank_rows[-1], flush=True)
     real = perplexity(texts, judge=judge_of(judge))
     note = f"Held-out sentences themselves: perplexity per word {real.per_word}, distinct-2 "
     note += f"{diversity(texts[: arguments.samples], orders=(2,)).distinct[2]:.3f} ({arguments.samples} of them)."
@@ -157,11 +186,12 @@ def main() -> None:
         y_label="perplexity per word",
         log_x=True,
     )
-    for name, own in measured.items():
-        (arguments.out / f"{name.replace(' ', '_').replace(',', '')}.txt").write_text(
-            "\n".join(own.texts[:20]) + "\n", encoding="utf-8"
-        )
     print(report.markdown())
+
+
+def plain(name: str) -> str:
+    """A setting's name as that of a file."""
+    return name.replace(",", "").replace(" ", "_").replace("%", "pc")
 
 
 def _points(measured: Sequence[Measured]) -> tuple[list[float], list[float]]:

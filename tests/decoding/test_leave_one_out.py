@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from networks import build
@@ -14,16 +15,20 @@ def test_the_token_itself_is_not_seen_and_everything_else_is():
 
     (found,) = leave_one_out([Seen([3, 4, 5, 0], 4, [0, 2])], denoiser=flat, vocabulary_size=11)
     (ask,) = asked
-    assert ask.where.tolist() == [[True, False, False, False], [False, False, True, False]]
-    assert ask.tokens[0, 0] != 3
-    assert ask.tokens[0, 1:].tolist() == [4, 5, 0]
-    assert ask.tokens[1, 2] != 5
-    assert ask.tokens[1, [0, 1, 3]].tolist() == [3, 4, 0]
-    for row, place in enumerate((0, 2)):  # neither the noise that was shown nor the end is offered
-        assert ask.tokens[row, place] not in found.likeliest[row]
-        assert 0 not in found.likeliest[row]
+    assert ask.where.nonzero().tolist() == [[row, 0] for row in range(4)] + [[row, 2] for row in range(4, 8)]
+    assert 3 not in ask.tokens[:4, 0]
+    assert ask.tokens[:4, 1:].tolist() == [[4, 5, 0]] * 4
+    assert 5 not in ask.tokens[4:, 2]
+    assert ask.tokens[4:, [0, 1, 3]].tolist() == [[3, 4, 0]] * 4
+    assert len(set(ask.tokens[:4, 0].tolist())) > 1
+    # Neither the noise that was shown nor the end is offered, so each of 4 draws leaves 9 of 11 tokens.
     assert torch.allclose(found.own.exp(), torch.full((2,), 1 / 9))
-    assert torch.allclose(found.log_probability.exp(), torch.full((2, 5), 1 / 9))
+    for line, noise in enumerate((ask.tokens[:4, 0].tolist(), ask.tokens[4:, 2].tolist())):
+        for token, value in zip(
+            found.likeliest[line].tolist(), found.log_probability[line].exp().tolist(), strict=True
+        ):
+            assert value == pytest.approx((4 - noise.count(token)) / 4 / 9)
+            assert token != 0
 
 
 def test_the_batch_changes_nothing_and_canvases_may_differ_in_width():

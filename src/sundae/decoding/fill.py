@@ -159,11 +159,14 @@ class _Run:
         for order, outcome in zip(orders, outcomes, strict=True):
             assert order.layout is not None
             editable = [may for piece in order.layout.pieces for may in piece.editable]
-            places = [place for place, may in enumerate(editable) if may and place < outcome.length]
-            canvases.append(Seen(outcome.tokens, len(outcome.tokens), places))
+            places = tuple(place for place, may in enumerate(editable) if may and place < outcome.length)
+            canvases.append(Seen(tuple(outcome.tokens), len(outcome.tokens), places))
+        different = list(dict.fromkeys(canvases))  # many candidates are equal
         size = len(self.desk.shapes.begins)
-        judged = leave_one_out(canvases, denoiser=self.denoiser, vocabulary_size=size)
-        return [replace(outcome, score=float(each.own.sum())) for outcome, each in zip(outcomes, judged, strict=True)]
+        found = leave_one_out(different, denoiser=self.denoiser, vocabulary_size=size)
+        known = dict(zip(different, found, strict=True))
+        scores = [float(known[canvas].own.sum()) for canvas in canvases]
+        return [replace(outcome, score=score) for outcome, score in zip(outcomes, scores, strict=True)]
 
     def _ranked(self, template: Template, orders: list[Order], outcomes: list[Outcome], *, first: int) -> list[Written]:
         settings = self.settings
