@@ -16,7 +16,7 @@ import torch
 
 from sundae.config import BaselineConfig
 from sundae.measure.bleu import bleu_interval
-from sundae.measure.evaluation import translate_all, translation_table
+from sundae.measure.evaluation import translation_table
 from sundae.measure.report import Table, make_report
 from sundae.model import AutoregressiveTwin, load_model
 
@@ -54,7 +54,7 @@ def evaluate_twin(folder: Path, data: Path) -> list[Table]:
 
     def score(split: str, settings: BaselineConfig) -> tuple[list, list[str]]:
         sources = lines(data, split, "en")
-        written = translate_all(lambda some: model.translate(some, baseline=settings), sources)
+        written = model.translate(sources, baseline=settings)
         return written, lines(data, split, "de")
 
     rows, best, best_score, signature = [], BaselineConfig(beam=1), -1.0, ""

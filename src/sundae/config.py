@@ -130,6 +130,11 @@ class NetworkConfig:
         return self.encoder_layers > 0
 
     @property
+    def longest_source(self) -> int:
+        """Tokens of the longest source that is translated as a whole."""
+        return min(self.source_positions, self.canvas)
+
+    @property
     def length_classes(self) -> int:
         """N_d = N / 2 classes of the halved target length.  Paper: app. B."""
         return math.ceil(self.canvas / 2)

@@ -13,16 +13,17 @@ from sundae.baselines.cmlm import MaskedTransformer
 from sundae.baselines.kinds import build_network
 from sundae.baselines.models import AutoregressiveTwin, MaskPredictTranslator
 from sundae.config import RankName, RunConfig, SamplingConfig
-from sundae.core.length import canvas_for, likeliest_half_length, text_length
-from sundae.core.network import Denoiser, Memory, Transformer, as_denoiser
-from sundae.core.sampling import model_score
-from sundae.decoding.canvas import Canvas, Watch, last_of, run_canvas
+from sundae.core.length import half_length, likeliest_half_length, text_length
+from sundae.core.network import Denoiser, Transformer, as_denoiser
+from sundae.decoding.canvas import Watch
 from sundae.decoding.constraints import Constraints
 from sundae.decoding.desk import Order, run_orders
 from sundae.decoding.fill import FillSettings, fill_templates
 from sundae.decoding.layout import Classes, Desk
+from sundae.decoding.lines import translate_lines
 from sundae.decoding.refine import Refined, Refinery, RefineSettings
 from sundae.decoding.shapes import TokenShapes
+from sundae.decoding.translation import TranslateSettings, Translator, bound_to
 from sundae.decoding.written import Written
 from sundae.errors import DataError, UsageError
 from sundae.folder import ModelFolder, read_model, require_fit, write_model
@@ -59,40 +60,71 @@ class Sundae:
     # ---- translating
 
     def translate(
-        self, sources: Sequence[str], *, sampling: SamplingConfig | None = None, seed: int = 0
+        self,
+        sources: Sequence[str],
+        *,
+        sampling: SamplingConfig | None = None,
+        settings: TranslateSettings | None = None,
     ) -> list[Written]:
-        """One translation for each source: the best of `sampling.candidates` by model score, on a predicted canvas.
+        """The best translation of each line."""
+        return [found[0] for found in self.translate_many(sources, sampling=sampling, settings=settings)]
 
-        Paper: sec. 3.1 (Target Length Prediction, Decoding).
+    def translate_many(
+        self,
+        sources: Sequence[str],
+        *,
+        sampling: SamplingConfig | None = None,
+        settings: TranslateSettings | None = None,
+        lengths: Sequence[int] | None = None,
+        watch: Watch | None = None,
+        progress: Callable[[int], None] | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> list[list[Written]]:
+        """The best translations of each line, in common batches; each line gets what it would get alone.
+
+        `lengths` are those of the translations in tokens, where they are known.  Paper: sec. 3.1 (Decoding).
         """
-        if not self.config.network.translates:
-            raise UsageError("this model does not translate", why="it has no encoder", hint="sundae generate or fill")
-        if not sources:
-            return []
-        sampling = sampling or self.config.sampling
-        source, inside = pad_sources(self.tokenizer, sources, longest=self.config.network.source_positions)
-        memory, widths = self._remember(source, inside)
-        chosen = torch.arange(len(sources)).repeat_interleave(sampling.candidates)
-        canvas = Canvas.empty(int(widths.max()), rows=len(chosen), widths=widths[chosen])
-        denoiser = as_denoiser(self.network, memory=memory, sources=chosen)
-        state = last_of(
-            run_canvas(denoiser, canvas, sampling=sampling, vocabulary_size=self.vocabulary_size, seed=seed)
+        translator = self.translator(sampling=sampling, settings=settings, watch=watch)
+        known = dict(zip(sources, lengths, strict=True)) if lengths is not None else None
+
+        def translate(some: Sequence[str]) -> list[list[Written]]:
+            if known is None:
+                return translator.translate(some)
+            return translator.translate(some, halves=half_length(torch.tensor([known[source] for source in some])))
+
+        return translate_lines(
+            sources,
+            translate,
+            tokenizer=self.tokenizer,
+            longest=self.config.network.longest_source,
+            count=translator.settings.count,
+            progress=progress,
+            say=say,
         )
-        total = model_score(denoiser, state.tokens, inside=canvas.inside).total.view(-1, sampling.candidates)
-        best = total.argmax(1) + torch.arange(len(sources)) * sampling.candidates
-        return [
-            Written(self.text(state.tokens[row]), float(total.flatten()[row]), state.step, int(state.calls[row]))
-            for row in best.tolist()
-        ]
 
     @torch.no_grad()
-    def _remember(self, source: Tensor, inside: Tensor) -> tuple[Memory, Tensor]:
-        network, largest = self.network, self.config.network.canvas
-        encodings = network.encode(source, inside=inside)
-        if not self.config.network.length_prediction:
-            return network.remember(encodings, inside=inside), torch.full((len(source),), largest)
-        half = likeliest_half_length(network.length_predictor(encodings, inside=inside))
-        return network.remember(encodings, inside=inside, half=half), canvas_for(half, largest=largest)
+    def predicted_halves(self, sources: Sequence[str]) -> list[int]:
+        """The likeliest (halved) length of each source's translation.  Paper: app. B."""
+        found: list[int] = []
+        for begin in range(0, len(sources), 64):
+            some = sources[begin : begin + 64]
+            source, inside = pad_sources(self.tokenizer, some, longest=self.config.network.source_positions)
+            logits = self.network.length_predictor(self.network.encode(source, inside=inside), inside=inside)
+            found += likeliest_half_length(logits).tolist()
+        return found
+
+    def translator(
+        self,
+        *,
+        sampling: SamplingConfig | None = None,
+        settings: TranslateSettings | None = None,
+        watch: Watch | None = None,
+    ) -> Translator:
+        """What translates batches of sources that fit."""
+        if not self.config.network.translates:
+            raise UsageError("this model does not translate", why="it has no encoder", hint="sundae generate or fill")
+        settings = settings or TranslateSettings()
+        return Translator(self.network, self.desk, sampling or self.config.sampling, settings, watch)
 
     # ---- writing
 
@@ -234,20 +266,27 @@ class Sundae:
         self,
         draft: str,
         *,
+        source: str | None = None,
         settings: RefineSettings | None = None,
         sampling: SamplingConfig | None = None,
         watch: Watch | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Refined:
-        """A draft improved: the chain starts from it; {{locks}} and an edit budget are kept."""
-        refinery = self.proof_reader(draft)
+        """A draft (or a draft translation of `source`) improved: the chain starts from it; {{locks}} are kept."""
+        refinery = self.proof_reader(draft, source=source)
         usual = sampling or self.refine_sampling
         return refinery.refine(settings or RefineSettings(), sampling=usual, watch=watch, progress=progress)
 
-    def proof_reader(self, draft: str) -> Refinery:
+    def proof_reader(self, draft: str, *, source: str | None = None) -> Refinery:
         """A draft ready to be judged: `suggestions(count)` lists its least likely tokens."""
-        self._require_no_source()
-        return Refinery(draft, self.desk, denoiser=self.denoiser)
+        if source is None:
+            self._require_no_source()
+            return Refinery(draft, self.desk, denoiser=self.denoiser)
+        if not self.config.network.translates:
+            raise UsageError("a source", why="this model does not translate")
+        length = len(self.tokenizer.encode(draft))
+        denoiser, canvas = bound_to(self.network, source, self.desk, length=length)
+        return Refinery(draft, replace(self.desk, canvas=canvas), denoiser=denoiser, whole=True)
 
     @property
     def refine_sampling(self) -> SamplingConfig:

@@ -9,7 +9,7 @@ from sundae.baselines.autoregressive import Autoregressive
 from sundae.baselines.models import AutoregressiveTwin
 from sundae.cli import main
 from sundae.config import RunConfig
-from sundae.measure.evaluation import BlankItem, choose_blanks, translate_all
+from sundae.measure.evaluation import BlankItem, choose_blanks
 from sundae.model import save_model
 from test_model import model_of
 from training.corpora import parallel_corpus, sentence_corpus, sentences
@@ -135,17 +135,3 @@ def test_a_line_is_what_a_newline_ends(tmp_path: Path):
     assert read_texts(tmp_path / "f") == ["one\u0085still one", "", "two\u2028"]
     (tmp_path / "f").write_text("", encoding="utf-8")
     assert read_texts(tmp_path / "f") == []
-
-
-def test_translations_come_back_in_the_order_of_their_sources():
-    from sundae.decoding.written import Written
-
-    sources = ["ccc", "a", "bb", *(f"{number}" * 40 for number in range(40))]
-    asked: list[int] = []
-
-    def translate(some):
-        asked.append(len(some))
-        return [Written(source.upper(), 0.0, 0, 0) for source in some]
-
-    assert [each.text for each in translate_all(translate, sources)] == [source.upper() for source in sources]
-    assert asked == [32, 11]

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoding.desks import desk_of_words
-from sundae.decoding.windows import first_group, fits, split_sentences, window_around
+from sundae.decoding.windows import first_group, fits, window_around
+from sundae.text.sentences import split_sentences
 from sundae.text.template import Blank, parse_template, render
 
 

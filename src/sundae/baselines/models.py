@@ -1,6 +1,6 @@
 """The baselines as models: text in, text out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +14,8 @@ from sundae.config import BaselineConfig, RunConfig, SamplingConfig
 from sundae.core.length import PAD
 from sundae.core.network import Memory, as_denoiser
 from sundae.core.noise import Noise
-from sundae.core.sampling import run_chain, unfold_chain
+from sundae.core.sampling import ChainState, run_chain, unfold_chain
+from sundae.decoding.lines import translate_lines
 from sundae.decoding.truncation import keep_likeliest
 from sundae.decoding.written import Written
 from sundae.errors import CapabilityError, DataError, UsageError
@@ -53,21 +54,42 @@ class AutoregressiveTwin:
 
     # ---- translating
 
-    @torch.no_grad()
     def translate(self, sources: Sequence[str], *, baseline: BaselineConfig | None = None) -> list[Written]:
-        """One translation for each source, by beam search; a beam of 1 is greedy."""
+        """The best translation of each line."""
+        return [found[0] for found in self.translate_many(sources, baseline=baseline)]
+
+    def translate_many(
+        self,
+        sources: Sequence[str],
+        *,
+        baseline: BaselineConfig | None = None,
+        count: int = 1,
+        progress: Callable[[int], None] | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> list[list[Written]]:
+        """The best translations of each line, by beam search; a beam of 1 is greedy and gives one."""
         if not self.config.network.translates:
             raise UsageError("this model does not translate", why="it has no encoder", hint="sundae generate")
-        if not sources:
-            return []
         settings = baseline or self.config.baseline
+        return translate_lines(
+            sources,
+            lambda some: self._translate(some, settings, count),
+            tokenizer=self.tokenizer,
+            longest=self.config.network.longest_source,
+            count=count,
+            progress=progress,
+            say=say,
+        )
+
+    @torch.no_grad()
+    def _translate(self, sources: Sequence[str], settings: BaselineConfig, count: int) -> list[list[Written]]:
         memory, begin = self._remember(sources), self.network.mark(BEGIN)
         limit = self.network.canvas
         if settings.beam == 1:
             found = extend(self.network, [[begin]] * len(sources), limits=[limit] * len(sources), memory=memory)
             means = [each.log_probability / each.predictions for each in found]
             return [
-                self._written(each.tokens, mean, each.network_calls) for each, mean in zip(found, means, strict=True)
+                [self._written(each.tokens, mean, each.network_calls)] for each, mean in zip(found, means, strict=True)
             ]
         beams = beam_search(
             self.network,
@@ -77,8 +99,10 @@ class AutoregressiveTwin:
             memory=memory,
             length_normalisation=settings.length_normalisation,
         )
-        best = [(each.hypotheses[0], each.network_calls) for each in beams]
-        return [self._written(hypothesis.tokens, hypothesis.score, calls) for hypothesis, calls in best]
+        return [
+            [self._written(each.tokens, each.score, beam.network_calls) for each in beam.hypotheses[:count]]
+            for beam in beams
+        ]
 
     def _remember(self, sources: Sequence[str]) -> Memory:
         source, inside = pad_sources(self.tokenizer, sources, longest=self.config.network.source_positions)
@@ -241,12 +265,34 @@ class MaskPredictTranslator:
     def __init__(self, network: MaskedTransformer, tokenizer: Tokenizer, config: RunConfig) -> None:
         self.network, self.tokenizer, self.config = network.eval(), tokenizer, config
 
-    @torch.no_grad()
     def translate(self, sources: Sequence[str], *, baseline: BaselineConfig | None = None) -> list[Written]:
-        """One translation for each source: the likeliest lengths are tried, and the surest text per token wins."""
-        if not sources:
-            return []
-        settings, network = baseline or self.config.baseline, self.network
+        """The best translation of each line."""
+        return [found[0] for found in self.translate_many(sources, baseline=baseline)]
+
+    def translate_many(
+        self,
+        sources: Sequence[str],
+        *,
+        baseline: BaselineConfig | None = None,
+        count: int = 1,
+        progress: Callable[[int], None] | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> list[list[Written]]:
+        """The best translations of each line: the likeliest lengths are tried, and the surest text per token wins."""
+        settings = baseline or self.config.baseline
+        return translate_lines(
+            sources,
+            lambda some: self._translate(some, settings, count),
+            tokenizer=self.tokenizer,
+            longest=self.config.network.longest_source,
+            count=count,
+            progress=progress,
+            say=say,
+        )
+
+    @torch.no_grad()
+    def _translate(self, sources: Sequence[str], settings: BaselineConfig, count: int) -> list[list[Written]]:
+        network = self.network
         source, inside = pad_sources(self.tokenizer, sources, longest=self.config.network.source_positions)
         encodings = network.encode(source, inside=inside)
         memory = network.remember(encodings, inside=inside)
@@ -264,14 +310,11 @@ class MaskPredictTranslator:
             editable=canvas,
         )
         *_, state = run_chain(as_denoiser(network, memory=memory, sources=rows), chain)
-        surest = (state.certainty.masked_fill(~canvas, 0.0).sum(1) / lengths).view(len(sources), tried)
-        best = surest.argmax(1) + torch.arange(len(sources)) * tried
-        return [
-            Written(
-                self.tokenizer.decode([token for token in state.tokens[row, : lengths[row]].tolist() if token != PAD]),
-                float(surest.flatten()[row]),
-                state.step,
-                int(state.calls[row]),
-            )
-            for row in best.tolist()
-        ]
+        surest = state.certainty.masked_fill(~canvas, 0.0).sum(1) / lengths
+        best = surest.view(len(sources), tried).sort(dim=1, descending=True).indices[:, :count]
+        best = best + torch.arange(len(sources))[:, None] * tried
+        return [[self._written(state, row, int(lengths[row]), surest) for row in own.tolist()] for own in best]
+
+    def _written(self, state: ChainState, row: int, length: int, surest: Tensor) -> Written:
+        tokens = [token for token in state.tokens[row, :length].tolist() if token != PAD]
+        return Written(self.tokenizer.decode(tokens), float(surest[row]), state.step, int(state.calls[row]))

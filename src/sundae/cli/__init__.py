@@ -19,6 +19,7 @@ VERBS = {
     "generate": "a model's texts, from nothing",
     "fill": "a template with its blanks filled from both sides",
     "refine": "a draft, improved; or its least likely words",
+    "translate": "lines of one language to lines of another",
     "evaluate": "a model's translations or fills, or any samples, measured",
     "demo": "a one-minute model, trained and run here",
     "push": "a model folder, to a hub",

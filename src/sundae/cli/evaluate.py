@@ -1,5 +1,6 @@
 """`sundae evaluate translation|samples|blanks`."""
 
+import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg, subcommand
 
-from sundae.cli.writing import require_threads
-from sundae.config import RunConfig, parse_overrides
+from sundae.cli.writing import read_file, require_folder, require_threads, write_file
+from sundae.config import RankName, RunConfig, parse_overrides
 from sundae.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from sundae.decoding.translation import TranslateSettings
     from sundae.decoding.written import Written
     from sundae.measure.report import Table
     from sundae.model import Model
@@ -20,13 +22,8 @@ if TYPE_CHECKING:
 
 def read_texts(path: Path) -> list[str]:
     """One text a line."""
-    try:
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-        return [line.removesuffix("\r") for line in lines] if lines != [""] else []
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not valid UTF-8", why=f"byte {error.start}: {error.reason}") from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}", why=error.strerror or str(error)) from None
+    lines = read_file(path).removesuffix("\n").split("\n")
+    return [line.removesuffix("\r") for line in lines] if lines != [""] else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,10 +90,18 @@ class Translation(_Reporting):
     """The text is lower-cased and tokenised already: BLEU without further tokenisation."""
     hypotheses: Annotated[Path | None, arg(metavar="FILE")] = None
     """Write the translations there, one a line."""
+    lengths: Annotated[int, arg(metavar="K")] = 1
+    """How many of the likeliest lengths SUNDAE tries."""
+    rank: RankName | None = None
+    """How SUNDAE's candidates are ranked: by score, if only one length is tried, else per token."""
+
+    sweep: Annotated[tuple[str, ...], arg(metavar="KEY=V1,V2 ...")] = ()
+    """Try all combinations of these settings, such as sampling.steps=4,8 sampling.temperature=0.1,0.3."""
 
     def run(self) -> None:
         """Translate, score, report."""
-        from sundae.measure.evaluation import translate_all, translation_table
+        from sundae.cli.translate import say
+        from sundae.measure.evaluation import length_accuracy, sweep_table, translation_table
         from sundae.model import Sundae, load_model
 
         sources, references = read_texts(self.source), read_texts(self.reference)
@@ -105,20 +110,55 @@ class Translation(_Reporting):
         if not sources:
             raise DataError(f"{self.source} is empty")
         self.prepare()
+        require_folder(self.hypotheses)
         model = load_model(self.model)
-        config = _configured(model, self.overrides)
+        grid = _combinations(self.sweep)
+        if len(grid) > 1 and self.hypotheses is not None:
+            raise UsageError("--sweep and --hypotheses", why="there are many translations of each source")
 
-        def translate(some: Sequence[str]) -> "list[Written]":
+        def translate(overrides: Sequence[str]) -> "list[Written]":
+            config, told = _configured(model, overrides), _told("translated")
+            progress = None if told is None else lambda done: told(done, len(sources))
             if isinstance(model, Sundae):
-                return model.translate(some, sampling=config.sampling, seed=self.seed)
-            return model.translate(some, baseline=config.baseline)
+                settings = self.settings()
+                many = model.translate_many(
+                    sources, sampling=config.sampling, settings=settings, progress=progress, say=say
+                )
+            else:
+                many = model.translate_many(sources, baseline=config.baseline, progress=progress, say=say)
+            return [found[0] for found in many]
 
-        written = translate_all(translate, sources, progress=_told("translated"))
+        config = _configured(model, self.overrides).to_dict()
+        if len(grid) > 1:
+            written = {" ".join(each): translate([*self.overrides, *each]) for each in grid}
+            table = sweep_table(written, references=references, tokenised=self.tokenised)
+            self.publish(f"Translation by {self.model}", tables=[table], config=config)
+            return
+        best = translate([*self.overrides, *grid[0]])
         if self.hypotheses is not None:
-            content = "".join(" ".join(each.text.splitlines()) + "\n" for each in written)
-            self.hypotheses.write_text(content, encoding="utf-8")
-        table = translation_table(written, references=references, tokenised=self.tokenised)
-        self.publish(f"Translation by {self.model}", tables=[table], config=config.to_dict())
+            content = "".join(" ".join(each.text.splitlines()) + "\n" for each in best)
+            write_file(self.hypotheses, content)
+        table = translation_table(best, references=references, tokenised=self.tokenised)
+        if isinstance(model, Sundae) and model.config.network.length_prediction:
+            table = replace(table, rows=[*table.rows, length_accuracy(model, sources, references)])
+        self.publish(f"Translation by {self.model}", tables=[table], config=config)
+
+    def settings(self) -> "TranslateSettings":
+        """As `sundae translate` takes them."""
+        from sundae.decoding.translation import TranslateSettings
+
+        return TranslateSettings(seed=self.seed, lengths=self.lengths, by=self.rank)
+
+
+def _combinations(sweep: Sequence[str]) -> list[tuple[str, ...]]:
+    """All ways to take one value of each setting, as overrides."""
+    choices: list[list[str]] = []
+    for each in sweep:
+        key, equals, values = each.partition("=")
+        if not equals or not all(values.split(",")):
+            raise UsageError(f"--sweep {each}", why="must name a setting and its values", hint="sampling.steps=4,8,16")
+        choices.append([f"{key}={value}" for value in values.split(",")])
+    return list(itertools.product(*choices))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +261,7 @@ class Blanks(_Reporting):
                 "\t".join([item.template("[[]]"), item.answer, item.filled_in(best[0]).strip()])
                 for item, best in zip(items, filled, strict=True)
             ]
-            self.fills.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            write_file(self.fills, "\n".join(lines) + "\n")
         at = [k for k in (3, 5, 10) if k <= self.candidates]
         table = blanks_table(filled, items=items, at=at)
         self.publish(f"Blanks of {self.words} words filled by {self.model}", tables=[table], config=config.to_dict())

@@ -5,17 +5,18 @@ import json
 import os
 import re
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from sundae.cli.writing import ChainFlags, read_text, split_words
 from sundae.config import RankName
-from sundae.errors import UsageError
+from sundae.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from sundae.decoding.refine import Refined, Suggestion
+    from sundae.decoding.refine import Refined, Refinery, Suggestion
+    from sundae.model import Sundae
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +25,8 @@ class Command(ChainFlags):
 
     draft: Annotated[Positional[str], arg(metavar="FILE|TEXT|-")]
     """A file, a text, or - for standard input."""
+    source: Annotated[str | None, arg(metavar="FILE|TEXT")] = None
+    """The draft is a translation of this, line by line, and the model a translator."""
     edits: Annotated[int | None, arg(metavar="N")] = None
     """Change at most N tokens."""
     edit_share: Annotated[float | None, arg(metavar="SHARE")] = None
@@ -59,19 +62,45 @@ class Command(ChainFlags):
         model = self.load()
         if isinstance(model, AutoregressiveTwin):
             raise UsageError(f"{self.model} cannot refine", why="it writes from left to right")
-        reader = model.proof_reader(draft)
+        readers = self._readers(model, draft)
         if self.suggest:
-            found = reader.suggestions(self.suggest)
-            self.write(self._suggestions(found, reader.text))
+            self._suggest(readers)
             return
         sampling = self.sampling(model.refine_sampling)
+        parts: list[tuple[str, Refined]] = []
         with (
             self.onlookers(model, steps=sampling.steps) as looking,
-            self.progress("sentences", len(reader.stretches)) as progress,
+            self.progress("sentences", sum(len(reader.stretches) for reader in readers)) as progress,
         ):
-            refined = reader.refine(settings, sampling=sampling, watch=looking or None, progress=progress)
-        self.write(self._result(reader.text, refined))
+            done = 0
+            for reader in readers:
+                told = None if progress is None else lambda own, before=done: progress(before + own)
+                watch = looking if looking and not parts else None
+                parts.append((reader.text, reader.refine(settings, sampling=sampling, watch=watch, progress=told)))
+                done += len(reader.stretches)
+        before, refined = _joined(parts)
+        self.write(self._result(before, refined))
         self.save_trace(looking, "refine", sampling, row=refined.row, score=refined.score)
+
+    def _readers(self, model: "Sundae", draft: str) -> "list[Refinery]":
+        """One for the draft, or with a source one for each of its lines."""
+        if self.source is None:
+            return [model.proof_reader(draft)]
+        drafts, sources = (text.removesuffix("\n").split("\n") for text in (draft, read_text(self.source)))
+        if len(drafts) != len(sources):
+            raise DataError(f"{len(drafts)} lines of draft and {len(sources)} of source", why="there must be as many")
+        return [model.proof_reader(line, source=source) for line, source in zip(drafts, sources, strict=True)]
+
+    def _suggest(self, readers: "list[Refinery]") -> None:
+        found: list[Suggestion] = []
+        begin = 0
+        for reader in readers:
+            some = reader.suggestions(self.suggest)
+            found += [replace(each, begin=begin + each.begin, end=begin + each.end) for each in some]
+            begin += len(reader.text) + 1
+        least = sorted(found, key=lambda each: each.probability)[: self.suggest]
+        text = "\n".join(reader.text for reader in readers)
+        self.write(self._suggestions(sorted(least, key=lambda each: each.begin), text))
 
     def _result(self, before: str, refined: "Refined") -> str:
         if self.json:
@@ -100,6 +129,26 @@ class Command(ChainFlags):
             better = ", ".join(f"{text.strip()!r} {probability:.2g}" for text, probability in each.alternatives)
             lines.append(f"line {line}: {each.token.strip()!r} {each.probability:.2g}  likelier: {better}\n")
         return "".join(lines)
+
+
+def _joined(parts: "list[tuple[str, Refined]]") -> "tuple[str, Refined]":
+    """Lines that were refined apart, as one text."""
+    from sundae.decoding.refine import Refined
+
+    edits: list[tuple[int, int, str]] = []
+    offset = 0
+    for before, refined in parts:
+        edits += [(offset + begin, offset + end, new) for begin, end, new in refined.edits]
+        offset += len(before) + 1
+    together = Refined(
+        "\n".join(refined.text for _, refined in parts),
+        tuple(edits),
+        sum(refined.score for _, refined in parts) / len(parts),
+        sum(refined.draft_score for _, refined in parts) / len(parts),
+        sum(refined.network_calls for _, refined in parts),
+        parts[0][1].row,
+    )
+    return "\n".join(before for before, _ in parts), together
 
 
 def coloured_diff(before: str, after: str) -> str:

@@ -240,10 +240,7 @@ def _bleu_validation(command: "Command", config: RunConfig, corpus: Corpus, trai
     model = as_model(trainer.network, tokenizer, config)
 
     def validate_bleu() -> dict[str, Any]:
-        hypotheses: list[str] = []
-        for begin in range(0, len(sources), 32):
-            hypotheses += [each.text for each in model.translate(sources[begin : begin + 32])]
-        bleu = corpus_bleu(hypotheses, references)
+        bleu = corpus_bleu([each.text for each in model.translate(sources)], references)
         return {"bleu": bleu.score, "signature": bleu.signature, "sentences": len(sources)}
 
     corpus_bleu(references, references)  # is it installed?  Better asked now than after an hour

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sundae.decoding.reading import Onlooker, Reading
     from sundae.decoding.trace import Recorder
     from sundae.decoding.written import Written
-    from sundae.model import Sundae
+    from sundae.model import Model, Sundae
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,16 +41,22 @@ class ModelFlags:
     quiet: Annotated[bool, arg(aliases=["-q"])] = False
     """No progress."""
 
-    def load(self) -> "Sundae | AutoregressiveTwin":
+    def load_any(self) -> "Model":
         """The model, and torch with it."""
         import torch
 
-        from sundae.model import MaskPredictTranslator, load_model
+        from sundae.model import load_model
 
         require_threads(self.threads)
         require_folder(self.output)
         torch.set_num_threads(self.threads or os.cpu_count() or 1)
-        model = load_model(self.model)
+        return load_model(self.model)
+
+    def load(self) -> "Sundae | AutoregressiveTwin":
+        """The model, if it can write without a source."""
+        from sundae.model import MaskPredictTranslator
+
+        model = self.load_any()
         if isinstance(model, MaskPredictTranslator):
             raise UsageError(f"{self.model} only translates", why="a CMLM needs a source")
         return model
@@ -101,8 +107,8 @@ def write_file(path: Path, content: str) -> None:
 class Onlookers:
     """The animation and the recorder, as one watch of the first run that they are shown."""
 
-    def __init__(self, model: "Sundae", shown: "Onlooker | None", *, traced: bool) -> None:
-        self._model, self._shown, self._traced = model, shown, traced
+    def __init__(self, shown: "Onlooker | None", *, traced: bool) -> None:
+        self._shown, self._traced = shown, traced
         self.recorder: Recorder | None = None
 
     def __bool__(self) -> bool:
@@ -116,7 +122,8 @@ class Onlookers:
             self._shown.begin(reading)
         self._recording = self._traced and self.recorder is None
         if self._recording:
-            self.recorder = Recorder(self._model.denoiser, reading=reading)
+            assert reading.denoiser is not None, "a verb tells whoever records who can be asked"
+            self.recorder = Recorder(reading.denoiser, reading=reading)
 
     def __call__(self, state: "ChainState") -> None:
         """Show and keep a state."""
@@ -153,10 +160,10 @@ class ChainFlags(ModelFlags):
     html: Annotated[Path | None, arg(metavar="FILE")] = None
     """The same as a page to look at, which needs nothing else."""
 
-    def load(self) -> "Sundae | AutoregressiveTwin":
+    def load_any(self) -> "Model":
         """The model, if what it is to write has a place."""
         require_folder(self.trace, self.html)
-        return super().load()
+        return super().load_any()
 
     def sampling(self, usual: SamplingConfig) -> SamplingConfig:
         """The usual settings with what was given on the command line."""
@@ -171,9 +178,18 @@ class ChainFlags(ModelFlags):
 
         with ExitStack() as stack:
             shown = stack.enter_context(watching(model.tokenizer, steps=steps)) if self.watch else None
-            yield Onlookers(model, shown, traced=bool(self.trace or self.html))
+            yield Onlookers(shown, traced=bool(self.trace or self.html))
 
-    def save_trace(self, looking: "Onlookers", verb: str, sampling: SamplingConfig, *, row: int, score: float) -> None:
+    def save_trace(
+        self,
+        looking: "Onlookers",
+        verb: str,
+        sampling: SamplingConfig,
+        *,
+        row: int,
+        score: float,
+        source: str | None = None,
+    ) -> None:
         """Write what the onlookers saw of one row."""
         if looking.recorder is None:
             return
@@ -191,7 +207,7 @@ class ChainFlags(ModelFlags):
             model=Path(self.model).name,
             seed=self.seed,
             sampling=asdict(sampling),
-            rows=(looking.recorder.row(row, score=score),),
+            rows=(looking.recorder.row(row, score=score, source=source),),
         )
         if self.trace is not None:
             write_file(self.trace, trace.to_json())
@@ -302,10 +318,16 @@ def read_text(argument: str) -> str:
     try:
         if not Path(argument).is_file():
             return argument
-        return Path(argument).read_text(encoding="utf-8")
+    except OSError:  # longer than any file name
+        return argument
+    return read_file(Path(argument))
+
+
+def read_file(path: Path) -> str:
+    """The content of a file."""
+    try:
+        return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(f"{argument} is not valid UTF-8", why=f"byte {error.start}: {error.reason}") from None
+        raise DataError(f"{path} is not valid UTF-8", why=f"byte {error.start}: {error.reason}") from None
     except OSError as error:
-        if error.filename is None or "too long" in str(error):  # longer than any file name
-            return argument
-        raise DataError(f"cannot read {argument}", why=error.strerror or str(error)) from None
+        raise DataError(f"cannot read {path}", why=error.strerror or str(error)) from None

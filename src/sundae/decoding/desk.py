@@ -39,15 +39,19 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Order:
-    """One row to be written: a layout, or None for an empty canvas, and which sample of the seed it is."""
+    """One row to be written: a layout, or None for an empty canvas, and which sample of the seed it is.
+
+    `width` is a canvas of its own, for a model whose canvases differ.
+    """
 
     layout: Layout | None
     sample: int
+    width: int | None = None
 
 
 def canvas_of(orders: Sequence[Order], desk: Desk) -> Canvas:
     """Rows as one canvas; a model of whole texts sees pads up to its canvas, another one nothing beyond the text."""
-    widths = [desk.canvas if desk.ends or order.layout is None else len(order.layout) for order in orders]
+    widths = [_width(order, desk) for order in orders]
     shape = (len(orders), max(widths))
     template, classes = torch.full(shape, PAD), torch.full(shape, FREE)
     editable = torch.zeros(shape, dtype=torch.bool)
@@ -71,6 +75,12 @@ def canvas_of(orders: Sequence[Order], desk: Desk) -> Canvas:
     return Canvas(template, editable, inside, samples, desk.classes.table(), classes)
 
 
+def _width(order: Order, desk: Desk) -> int:
+    if order.width is not None:
+        return order.width
+    return desk.canvas if desk.ends or order.layout is None else len(order.layout)
+
+
 def run_orders(
     orders: Sequence[Order],
     desk: Desk,
@@ -85,7 +95,8 @@ def run_orders(
 ) -> list[Outcome]:
     """Run all rows to their end, batch by batch; `watch` sees the first batch.
 
-    `head` turns the denoiser's hidden states into logits: what did not change is not computed again.
+    The denoiser is asked about rows by their numbers among all orders.  `head` turns its hidden states into logits:
+    what did not change is not computed again.
     """
     size = len(desk.shapes.begins)
     rows = batch_rows(canvas=desk.canvas, vocabulary_size=size)
@@ -93,7 +104,8 @@ def run_orders(
     for begin in range(0, len(orders), rows):
         some = orders[begin : begin + rows]
         canvas = canvas_of(some, desk)
-        reusing = Reusing(denoiser, head=head, rows=len(some))
+        own = _numbered_from(begin, denoiser)
+        reusing = Reusing(own, head=head, rows=len(some))
         rule, start, asked = build_rule(sampling), None, reusing
         if constraints is not None and constraints.banned:
             guard, noise = Guard(constraints, desk.tokenizer), Noise(seed)
@@ -101,20 +113,24 @@ def run_orders(
             start = guard.clean(first, canvas, noise=noise, vocabulary_size=size)
             rule, asked = Guarded(rule, guard), guard.offer(constrained(reusing, canvas))
         states = run_canvas(asked, canvas, sampling=sampling, vocabulary_size=size, seed=seed, rule=rule, start=start)
-        seen = together(_reading(some, canvas, desk), watch) if watch is not None and begin == 0 else None
-        outcomes += _outcomes(*_drained(states, reusing, seen), canvas, denoiser)
+        seen = together(_reading(some, canvas, desk, own), watch) if watch is not None and begin == 0 else None
+        outcomes += _outcomes(*_drained(states, reusing, seen), canvas, own)
         if progress is not None:
             progress(len(outcomes))
     return outcomes
 
 
-def _reading(orders: Sequence[Order], canvas: Canvas, desk: Desk) -> Reading:
+def _numbered_from(first: int, denoiser: Denoiser) -> Denoiser:
+    return lambda ask: denoiser(replace(ask, rows=ask.rows + first))
+
+
+def _reading(orders: Sequence[Order], canvas: Canvas, desk: Desk, denoiser: Denoiser) -> Reading:
     stretches: list[list[Stretch] | None] = []
     for order in orders:
         pieces = () if order.layout is None else order.layout.pieces
         own = [Stretch(len(piece.tokens), piece.text, piece.leading_space) for piece in pieces]
         stretches.append(own or None)
-    return Reading(desk.tokenizer, canvas=canvas, stretches=stretches)
+    return Reading(desk.tokenizer, canvas=canvas, denoiser=denoiser, stretches=stretches)
 
 
 def _drained(states: Iterator[ChainState], reusing: Reusing, watch: Watch | None) -> tuple[ChainState, list[int]]:

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 from torch import Tensor
 
 from sundae.core.length import PAD
+from sundae.core.network import Denoiser
 from sundae.core.sampling import ChainState
 from sundae.decoding.canvas import Canvas, Watch
 from sundae.text.tokenizer import Tokenizer, text_ids
@@ -66,12 +67,20 @@ class Shown:
 
 
 class Reading:
-    """How the rows of a canvas are read; `stretches` has the template of each row that comes from one."""
+    """How the rows of a canvas are read; `stretches` has the template of each row that comes from one.
+
+    `denoiser` can be asked what the model thinks of a state, by those who want to know.
+    """
 
     def __init__(
-        self, tokenizer: Tokenizer, *, canvas: Canvas, stretches: Sequence[Sequence[Stretch] | None] | None = None
+        self,
+        tokenizer: Tokenizer,
+        *,
+        canvas: Canvas,
+        denoiser: Denoiser | None = None,
+        stretches: Sequence[Sequence[Stretch] | None] | None = None,
     ) -> None:
-        self.tokenizer, self.inside = tokenizer, canvas.inside
+        self.tokenizer, self.inside, self.denoiser = tokenizer, canvas.inside, denoiser
         self.locked = canvas.inside & ~canvas.editable
         self._stretches = [None] * len(canvas.inside) if stretches is None else stretches
 

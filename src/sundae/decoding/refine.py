@@ -27,8 +27,8 @@ from sundae.decoding.leave_one_out import Judged, Seen, leave_one_out
 from sundae.decoding.rank import rank
 from sundae.decoding.reading import Reading, together, token_texts
 from sundae.decoding.rules import build_rule
-from sundae.decoding.windows import split_sentences
 from sundae.errors import UsageError
+from sundae.text.sentences import split_sentences
 from sundae.text.template import Blank, Lock, parse_template
 from sundae.text.tokenizer import continuation
 
@@ -96,10 +96,10 @@ class _Stretch:
 
 
 class Refinery:
-    """A draft in stretches that fit the canvas, ready to be judged and improved."""
+    """A draft in stretches that fit the canvas, ready to be judged and improved; `whole`: not cut into sentences."""
 
-    def __init__(self, draft: str, desk: Desk, *, denoiser: Denoiser) -> None:
-        self.desk, self.denoiser = desk, denoiser
+    def __init__(self, draft: str, desk: Desk, *, denoiser: Denoiser, whole: bool = False) -> None:
+        self.desk, self.denoiser, self._whole = desk, denoiser, whole
         parts: list[tuple[str, bool]] = []
         for segment in parse_template(draft).segments:
             if isinstance(segment, Blank):
@@ -119,7 +119,7 @@ class Refinery:
         """Sentences; one that does not fit in pieces; and for a model of running text, what stands around them."""
         found: list[_Stretch] = []
         position = 0
-        for sentence in split_sentences(self.text):
+        for sentence in [self.text] if self._whole else split_sentences(self.text):
             body = sentence.strip() if self.desk.ends else sentence
             begin = position + (len(sentence) - len(sentence.lstrip()) if self.desk.ends else 0)
             position += len(sentence)
@@ -292,7 +292,7 @@ class Refinery:
             )
             seen = None
             if watch is not None and begin == 0:
-                seen = together(Reading(self.desk.tokenizer, canvas=canvas), watch)
+                seen = together(Reading(self.desk.tokenizer, canvas=canvas, denoiser=self.denoiser), watch)
             state = last_of(states, seen)
             calls += int(state.network_calls)
             after = model_score(self.denoiser, state.tokens, inside=canvas.inside)

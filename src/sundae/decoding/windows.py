@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sundae.decoding.layout import Desk
+from sundae.text.sentences import SENTENCE_END, split_sentences
 from sundae.text.template import Blank, Segment, Template, Text
 
-# A sentence ends after its closing punctuation (and quotes or brackets), before white space; a line ends one too.
-_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'\u201d\u2019)\]]*\s+|\n+\s*")
 _WORD = re.compile(r"\s*\S+")
 
 
@@ -21,12 +20,6 @@ def _least(segments: Sequence[Segment], desk: Desk) -> int:
     return sum(
         segment.low if isinstance(segment, Blank) else len(desk.tokenizer.encode(segment.text)) for segment in segments
     )
-
-
-def split_sentences(text: str) -> list[str]:
-    """Sentences with the white space that follows them: joined, they are the text."""
-    ends = [found.end() for found in _SENTENCE_END.finditer(text)]
-    return [text[begin:end] for begin, end in zip([0, *ends], [*ends, len(text)], strict=True) if begin < end]
 
 
 @dataclass(frozen=True)
@@ -77,7 +70,7 @@ def window_around(left: str, core: Sequence[Segment], right: str, desk: Desk) ->
 
 def _ends_sentence(text: str) -> bool:
     found = None
-    for found in _SENTENCE_END.finditer(text):  # noqa: B007 - the last one is wanted
+    for found in SENTENCE_END.finditer(text):  # noqa: B007 - the last one is wanted
         pass
     return found is not None and found.end() == len(text)
 
@@ -88,7 +81,7 @@ def first_group(segments: Sequence[Segment], desk: Desk) -> tuple[int, int]:
     begin = end = blanks[0]
     for place in blanks[1:]:
         between = "".join(segment.text for segment in segments[end:place] if not isinstance(segment, Blank)) + " "
-        if _least(segments[begin : place + 1], desk) > desk.canvas or _SENTENCE_END.search(between):
+        if _least(segments[begin : place + 1], desk) > desk.canvas or SENTENCE_END.search(between):
             break
         end = place
     return begin, end + 1

@@ -2,40 +2,21 @@
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sundae.decoding.written import Written
 from sundae.errors import DataError, UsageError
 from sundae.measure.blanks import score_blanks
 from sundae.measure.bleu import bleu_interval, corpus_chrf
+from sundae.measure.bootstrap import bootstrap_mean
 from sundae.measure.diversity import diversity
 from sundae.measure.judge import Judge, perplexity
 from sundae.measure.memorisation import memorisation
 from sundae.measure.ngram_bleu import ORDERS, bleu_against, self_bleu
 from sundae.measure.report import Cell, Table
+from sundae.model import Sundae
 from sundae.text.template import escape
-
-BATCH = 32
-"""Sources that are translated together."""
-
-
-Progress = Callable[[int, int], None]
-"""Told how many of how many are done."""
-
-
-def translate_all(
-    translate: Callable[[Sequence[str]], list[Written]], sources: Sequence[str], *, progress: Progress | None = None
-) -> list[Written]:
-    """All sources in batches of similar length, the results in the order of the sources."""
-    order = sorted(range(len(sources)), key=lambda index: len(sources[index]))
-    written: dict[int, Written] = {}
-    for begin in range(0, len(order), BATCH):
-        some = order[begin : begin + BATCH]
-        written |= dict(zip(some, translate([sources[index] for index in some]), strict=True))
-        if progress is not None:
-            progress(len(written), len(sources))
-    return [written[index] for index in range(len(sources))]
 
 
 def translation_table(hypotheses: Sequence[Written], *, references: Sequence[str], tokenised: bool = False) -> Table:
@@ -56,6 +37,36 @@ def translation_table(hypotheses: Sequence[Written], *, references: Sequence[str
     }
     rows += [{"measure": name, "value": value} for name, value in figures.items()]
     return Table("Translation", rows)
+
+
+def length_accuracy(model: Sundae, sources: Sequence[str], references: Sequence[str]) -> dict[str, Cell]:
+    """How often the predicted (halved) length is that of the reference."""
+    right = [
+        predicted == max(1, (len(model.tokenizer.encode(reference)) + 1) // 2)
+        for predicted, reference in zip(model.predicted_halves(sources), references, strict=True)
+    ]
+    return {"measure": "length accuracy (halved lengths)", "value": bootstrap_mean(right)}
+
+
+def sweep_table(
+    written: Mapping[str, Sequence[Written]], *, references: Sequence[str], tokenised: bool = False
+) -> Table:
+    """BLEU and cost of several settings; the best is marked."""
+    scores = {
+        name: bleu_interval([each.text for each in some], references=references, tokenised=tokenised)
+        for name, some in written.items()
+    }
+    best = max(scores, key=lambda name: scores[name].score.value)
+    rows: list[dict[str, Cell]] = [
+        {
+            "settings": name,
+            "BLEU": scores[name].score,
+            "network calls a sentence": sum(each.network_calls for each in some) / len(some),
+            "best": "*" if name == best else "",
+        }
+        for name, some in written.items()
+    ]
+    return Table("Sweep", rows, f"signature {scores[best].signature}")
 
 
 def samples_tables(

@@ -1,0 +1,132 @@
+"""`sundae translate TEXT|FILE|-`."""
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, arg
+
+from sundae.cli.writing import ChainFlags, read_file, read_text, split_words
+from sundae.config import RankName
+from sundae.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from sundae.decoding.written import Written
+    from sundae.model import AutoregressiveTwin, MaskPredictTranslator, Sundae
+
+
+def say(line: str) -> None:
+    """A warning, on standard error."""
+    sys.stderr.write(f"sundae: {line}\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command(ChainFlags):
+    """Translate lines: each canvas starts as noise and is improved in a few parallel steps.
+
+    One line in gives one line out; an empty line stays empty.  Tags and addresses come back as they were, lines that
+    are too long for the model are translated sentence by sentence, and the digits of numbers are kept.
+    """
+
+    text: Annotated[Positional[str], arg(metavar="TEXT|FILE|-")]
+    """A text, a file, or - for standard input; every line is translated."""
+    count: Annotated[int, arg(name="n", aliases=["-n"], metavar="N")] = 1
+    """How many translations of each line, best first; more than one are printed as with --tsv."""
+    candidates: Annotated[int | None, arg(metavar="N")] = None
+    """Chains for each length; their best is taken."""
+    lengths: Annotated[int, arg(metavar="K")] = 1
+    """How many of the likeliest lengths are tried."""
+    rank: RankName | None = None
+    """How candidates are ranked: by score, if only one length is tried, else per token; mbr is agreement."""
+    terms: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Terminology: lines of a source term, a tab and the words that a translation of it must hold."""
+    tsv: bool = False
+    """Lines are read and written in columns: the first one is translated, and translation and score are added."""
+
+    def run(self) -> None:
+        """Print -n translations of each line."""
+        from sundae.model import Sundae
+
+        lines = [line.removesuffix("\r") for line in read_text(self.text).removesuffix("\n").split("\n")]
+        sources = [line.partition("\t")[0] for line in lines] if self.tsv else lines
+        if len(sources) > 1 and (self.trace is not None or self.html is not None):
+            raise UsageError("--trace and --html", why=f"show one line, and there are {len(sources)}")
+        if self.count < 1:
+            raise UsageError(f"-n {self.count}", why="must be at least 1")
+        terms = {} if self.terms is None else read_terms(self.terms)
+        model = self.load_any()
+        if isinstance(model, Sundae):
+            found = self._denoise(model, sources, terms)
+        else:
+            found = self._baseline(model, sources, terms)
+        self.write("".join(self._lines(*each) for each in zip(lines, sources, found, strict=True)))
+
+    def _denoise(self, model: "Sundae", sources: list[str], terms: dict[str, str]) -> "list[list[Written]]":
+        from sundae.decoding.translation import TranslateSettings
+
+        sampling = self.sampling(model.config.sampling)
+        if self.candidates is not None:
+            sampling = replace(sampling, candidates=self.candidates)
+        settings = TranslateSettings(
+            count=self.count,
+            lengths=self.lengths,
+            by=self.rank,
+            seed=self.seed,
+            banned=split_words(self.ban),
+            terms=terms,
+        )
+        with self.onlookers(model, steps=sampling.steps) as looking:
+            found: list[list[Written]] = []
+            if looking:  # the first line, which gets what it would get among the others
+                found = model.translate_many(sources[:1], sampling=sampling, settings=settings, watch=looking)
+        with self.progress("lines", len(sources)) as progress:
+            found += model.translate_many(
+                sources[len(found) :], sampling=sampling, settings=settings, progress=progress, say=say
+            )
+        best = found[0][0]
+        self.save_trace(looking, "translate", sampling, row=best.row, score=best.score, source=sources[0])
+        return found
+
+    def _baseline(
+        self, model: "AutoregressiveTwin | MaskPredictTranslator", sources: list[str], terms: dict[str, str]
+    ) -> "list[list[Written]]":
+        only_chain = ("steps", "temperature", "rule", "schedule", "share", "top_k", "top_p", "trace", "html", "rank")
+        given = [name for name in (*only_chain, "candidates") if getattr(self, name) is not None]
+        given += [name for name, value in (("ban", self.ban), ("watch", self.watch), ("terms", terms)) if value]
+        if given or self.lengths > 1:
+            raise UsageError(f"--{(given or ['lengths'])[0]}", why=f"{self.model} is not a SUNDAE model")
+        from sundae.model import AutoregressiveTwin
+
+        settings = model.config.baseline
+        if self.count > settings.beam and isinstance(model, AutoregressiveTwin):
+            settings = replace(settings, beam=self.count)
+        with self.progress("lines", len(sources)) as progress:
+            return model.translate_many(sources, baseline=settings, count=self.count, progress=progress, say=say)
+
+    def _lines(self, line: str, source: str, found: "list[Written]") -> str:
+        shown: list[str] = []
+        for each in found:
+            text = " ".join(each.text.splitlines())
+            if self.json:
+                figures = {"score": round(each.score, 4), "steps": each.steps, "network_calls": each.network_calls}
+                shown.append(json.dumps({"source": source, "text": text, **figures}, ensure_ascii=False))
+            elif self.tsv or self.count > 1:
+                shown.append("\t".join([line, text.replace("\t", " "), f"{each.score:.4f}"]))
+            else:
+                shown.append(text)
+        return "".join(f"{each}\n" for each in shown)
+
+
+def read_terms(path: Path) -> dict[str, str]:
+    """Source terms and what stands for them."""
+    terms: dict[str, str] = {}
+    for number, line in enumerate(read_file(path).splitlines(), start=1):
+        term, tab, target = line.partition("\t")
+        if not line.strip():
+            continue
+        if not tab or not term.strip() or not target.strip():
+            raise DataError(f"{path}, line {number}", why="must be a source term, a tab and its translation")
+        terms[term.strip()] = target.strip()
+    return terms

@@ -1,0 +1,210 @@
+"""Translating with the chain: lengths are predicted, candidates ranked, words locked where a translation needs them.
+
+Paper: sec. 3.1 (Target Length Prediction, Decoding).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from zlib import crc32
+
+import torch
+from torch import Tensor
+
+from sundae.config import RankName, SamplingConfig
+from sundae.core.length import PAD, canvas_for, half_length
+from sundae.core.network import Denoiser, Transformer, as_denoiser
+from sundae.decoding.canvas import Watch
+from sundae.decoding.constraints import Constraints
+from sundae.decoding.desk import Order, Outcome, run_orders
+from sundae.decoding.layout import FREE_OR_END, Desk, Layout, Piece, place_words
+from sundae.decoding.rank import rank
+from sundae.decoding.shapes import phrase_pattern
+from sundae.decoding.written import Written
+from sundae.errors import UsageError
+from sundae.text.placeables import missing_numbers
+from sundae.text.sources import pad_sources
+
+PLACES = 64
+"""Places that are tried at most for words that must appear."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateSettings:
+    """How hard to try, and what a translation must hold.
+
+    `lengths` of the likeliest target lengths are tried, with `sampling.candidates` chains each; the best `count`
+    different texts are given.  Candidates on one canvas are ranked by their score, else per token, unless `by` says
+    otherwise.  `terms` has for words of a source those that its translation must hold.
+    """
+
+    count: int = 1
+    lengths: int = 1
+    by: RankName | None = None
+    seed: int = 0
+    banned: tuple[str, ...] = ()
+    terms: Mapping[str, str] = field(default_factory=dict[str, str])
+    keep_numbers: bool = True
+
+    def __post_init__(self) -> None:
+        if self.count < 1 or self.lengths < 1:
+            raise UsageError(f"{self.count} translations, {self.lengths} lengths", why="must be at least 1")
+        if self.by == "leave-one-out":
+            raise UsageError("--rank leave-one-out", why="it ranks fillings; translations go by their score, or mbr")
+        for source, target in self.terms.items():
+            if not source.strip() or not target.strip():
+                raise UsageError(f"the term {source!r} = {target!r}", why="has an empty side")
+
+    def needed(self, source: str, translation: str) -> tuple[str, ...]:
+        """What the translation of a source lacks."""
+        asked = [
+            target
+            for term, target in self.terms.items()
+            if re.search(phrase_pattern(term), source, re.IGNORECASE)
+            and not re.search(phrase_pattern(target), translation, re.IGNORECASE)
+        ]
+        return (*asked, *(missing_numbers(source, translation) if self.keep_numbers else ()))
+
+
+@dataclass(frozen=True)
+class Translator:
+    """A network ready to translate batches of sources that fit it."""
+
+    network: Transformer
+    desk: Desk
+    sampling: SamplingConfig
+    settings: TranslateSettings
+    watch: Watch | None = None
+
+    @torch.no_grad()
+    def translate(self, sources: Sequence[str], *, halves: Tensor | None = None) -> list[list[Written]]:
+        """For each source its best translations; `halves` are their (halved) lengths, if they are known."""
+        encoded = self._encode(sources)
+        halves = self._lengths(encoded) if halves is None else halves[:, None]
+        free = self._run(encoded, sources, halves, [()] * len(sources))
+        lacking = {
+            number: needed
+            for number, (source, found) in enumerate(zip(sources, free, strict=True))
+            if (needed := self.settings.needed(source, found[0].text))
+        }
+        if not lacking:
+            return free
+        rows = torch.tensor(list(lacking))
+        some = [sources[number] for number in lacking]
+        part = (encoded[0][rows], encoded[1][rows])
+        locked = self._run(part, some, halves[rows], list(lacking.values()))
+        for number, found in zip(lacking, locked, strict=True):
+            # What did not fit at any place is left out rather than the translation.
+            free[number] = found or free[number]
+        return free
+
+    def _encode(self, sources: Sequence[str]) -> tuple[Tensor, Tensor]:
+        source, inside = pad_sources(self.desk.tokenizer, sources, longest=self.network.config.source_positions)
+        return self.network.encode(source, inside=inside), inside
+
+    def _lengths(self, encoded: tuple[Tensor, Tensor]) -> Tensor:
+        """The likeliest (halved) lengths of each source, best first."""
+        encodings, inside = encoded
+        config = self.network.config
+        if not config.length_prediction:
+            if self.settings.lengths > 1:
+                raise UsageError(f"{self.settings.lengths} lengths", why="this model does not predict lengths")
+            return torch.full((len(encodings), 1), config.canvas)
+        logits = self.network.length_predictor(encodings, inside=inside)
+        return logits.topk(min(self.settings.lengths, logits.shape[1]), dim=1).indices + 1
+
+    def _run(
+        self,
+        encoded: tuple[Tensor, Tensor],
+        sources: Sequence[str],
+        halves: Tensor,
+        needed: Sequence[tuple[str, ...]],
+    ) -> list[list[Written]]:
+        """All candidates of all sources in common batches: the encoder runs once, keys are made once a length."""
+        encodings, inside = encoded
+        tried = halves.shape[1]
+        predicts = self.network.config.length_prediction
+        memory = self.network.remember(
+            encodings.repeat_interleave(tried, dim=0),
+            inside=inside.repeat_interleave(tried, dim=0),
+            half=halves.flatten() if predicts else None,
+        )
+        largest = self.network.config.canvas
+        widths = (
+            canvas_for(halves.flatten(), largest=largest).view_as(halves)
+            if predicts
+            else torch.full_like(halves, largest)
+        )
+        orders: list[Order] = []
+        owners: list[int] = []
+        counts: list[int] = []
+        for number, (source, words) in enumerate(zip(sources, needed, strict=True)):
+            first = crc32(source.encode()) << 20  # which noise a source gets does not depend on its company
+            own = [
+                (layout, length)
+                for length in range(tried)
+                for layout in self._layouts(int(widths[number, length]), words)
+            ]
+            orders += [Order(layout, first + n, int(widths[number, k])) for n, (layout, k) in enumerate(own)]
+            owners += [number * tried + length for _, length in own]
+            counts.append(len(own))
+        outcomes: list[Outcome] = []
+        if orders:
+            outcomes = run_orders(
+                orders,
+                self.desk,
+                denoiser=as_denoiser(self.network, memory=memory, sources=torch.tensor(owners)),
+                head=self.network.logits,
+                sampling=self.sampling,
+                seed=self.settings.seed,
+                constraints=Constraints(banned=self.settings.banned),
+                watch=self.watch if not any(needed) else None,
+            )
+        found: list[list[Written]] = []
+        begin = 0
+        for count in counts:
+            found.append(self._ranked(outcomes[begin : begin + count], begin, by_score=tried == 1))
+            begin += count
+        return found
+
+    def _layouts(self, width: int, words: tuple[str, ...]) -> Sequence[Layout | None]:
+        """Empty canvases, or one for each place of the words that must appear."""
+        if not words:
+            return [None] * self.sampling.candidates
+        empty = Layout((Piece((PAD,) * width, classes=(FREE_OR_END,) * width),))
+        placed = (place_words(empty, words, self.desk, seed=seed) for seed in range(4 * PLACES))
+        different = dict.fromkeys(layout for layout in placed if layout is not None)
+        return list(different)[:PLACES]
+
+    def _ranked(self, outcomes: Sequence[Outcome], first: int, *, by_score: bool) -> list[Written]:
+        texts = [self._text(outcome.tokens) for outcome in outcomes]
+        order = rank(
+            texts,
+            scores=[outcome.score for outcome in outcomes],
+            lengths=[outcome.length for outcome in outcomes],
+            by=self.settings.by or ("score" if by_score else "per-token"),
+        )
+        return [
+            Written(
+                texts[index],
+                outcomes[index].score / max(1, outcomes[index].length),
+                outcomes[index].steps,
+                outcomes[index].network_calls,
+                row=first + index,
+            )
+            for index in order[: self.settings.count]
+        ]
+
+    def _text(self, tokens: list[int]) -> str:
+        return self.desk.tokenizer.decode(tokens[: tokens.index(PAD)] if PAD in tokens else tokens)
+
+
+def bound_to(network: Transformer, source: str, desk: Desk, *, length: int) -> tuple[Denoiser, int]:
+    """f_theta given one source and a target's length in tokens, and the canvas that goes with that length."""
+    tokens, inside = pad_sources(desk.tokenizer, [source], longest=network.config.source_positions)
+    half, largest = half_length(torch.tensor([length])), network.config.canvas
+    with torch.no_grad():
+        memory = network.remember(network.encode(tokens, inside=inside), inside=inside, half=half)
+    width = int(canvas_for(half, largest=largest)) if network.config.length_prediction else largest
+    answer = as_denoiser(network, memory=memory)
+    return lambda ask: answer(replace(ask, rows=torch.zeros_like(ask.rows))), width
