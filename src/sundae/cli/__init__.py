@@ -16,6 +16,7 @@ from sundae.errors import DataError, SundaeError, UsageError
 VERBS = {
     "prepare": "text files to a corpus of tokens",
     "train": "a corpus to a model; the same command resumes",
+    "distill": "a corpus whose targets are a teacher's translations",
     "generate": "a model's texts, from nothing",
     "fill": "a template with its blanks filled from both sides",
     "refine": "a draft, improved; or its least likely words",

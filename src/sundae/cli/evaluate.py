@@ -85,7 +85,7 @@ class Translation(_Reporting):
     reference: Annotated[Path, arg(metavar="FILE")]
     """One reference a line."""
     overrides: Annotated[Positional[tuple[str, ...]], arg(metavar="[SECTION.KEY=VALUE ...]")] = ()
-    """Other settings than the model's own, such as baseline.beam=1 or sampling.steps=4."""
+    """Other settings than the model's own, such as baseline.beam=1; sampling.steps=4,8 tries both."""
     tokenised: bool = False
     """The text is lower-cased and tokenised already: BLEU without further tokenisation."""
     hypotheses: Annotated[Path | None, arg(metavar="FILE")] = None
@@ -94,9 +94,6 @@ class Translation(_Reporting):
     """How many of the likeliest lengths SUNDAE tries."""
     rank: RankName | None = None
     """How SUNDAE's candidates are ranked: by score, if only one length is tried, else per token."""
-
-    sweep: Annotated[tuple[str, ...], arg(metavar="KEY=V1,V2 ...")] = ()
-    """Try all combinations of these settings, such as sampling.steps=4,8 sampling.temperature=0.1,0.3."""
 
     def run(self) -> None:
         """Translate, score, report."""
@@ -112,9 +109,9 @@ class Translation(_Reporting):
         self.prepare()
         require_folder(self.hypotheses)
         model = load_model(self.model)
-        grid = _combinations(self.sweep)
+        grid = _combinations(self.overrides)
         if len(grid) > 1 and self.hypotheses is not None:
-            raise UsageError("--sweep and --hypotheses", why="there are many translations of each source")
+            raise UsageError("--hypotheses", why=f"there are {len(grid)} translations of each source")
 
         def translate(overrides: Sequence[str]) -> "list[Written]":
             config, told = _configured(model, overrides), _told("translated")
@@ -128,13 +125,13 @@ class Translation(_Reporting):
                 many = model.translate_many(sources, baseline=config.baseline, progress=progress, say=say)
             return [found[0] for found in many]
 
-        config = _configured(model, self.overrides).to_dict()
+        config = _configured(model, grid[0]).to_dict()
         if len(grid) > 1:
-            written = {" ".join(each): translate([*self.overrides, *each]) for each in grid}
+            written = {" ".join(each): translate(each) for each in grid}
             table = sweep_table(written, references=references, tokenised=self.tokenised)
             self.publish(f"Translation by {self.model}", tables=[table], config=config)
             return
-        best = translate([*self.overrides, *grid[0]])
+        best = translate(grid[0])
         if self.hypotheses is not None:
             content = "".join(" ".join(each.text.splitlines()) + "\n" for each in best)
             write_file(self.hypotheses, content)
@@ -150,15 +147,10 @@ class Translation(_Reporting):
         return TranslateSettings(seed=self.seed, lengths=self.lengths, by=self.rank)
 
 
-def _combinations(sweep: Sequence[str]) -> list[tuple[str, ...]]:
-    """All ways to take one value of each setting, as overrides."""
-    choices: list[list[str]] = []
-    for each in sweep:
-        key, equals, values = each.partition("=")
-        if not equals or not all(values.split(",")):
-            raise UsageError(f"--sweep {each}", why="must name a setting and its values", hint="sampling.steps=4,8,16")
-        choices.append([f"{key}={value}" for value in values.split(",")])
-    return list(itertools.product(*choices))
+def _combinations(overrides: Sequence[str]) -> list[tuple[str, ...]]:
+    """All ways to take one value of each setting."""
+    keys_values = [each.partition("=") for each in overrides]
+    return list(itertools.product(*([f"{key}={one}" for one in values.split(",")] for key, _, values in keys_values)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,130 @@
+"""`sundae distill CORPUS --teacher MODEL --out DIR`."""
+
+import json
+import os
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+from zlib import crc32
+
+from tyro.conf import Positional, arg
+
+from sundae.cli.writing import require_threads
+from sundae.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from sundae.model import Model
+    from sundae.text.corpus import Corpus, Side, SplitName
+
+CHUNK = 256
+"""Sources that are translated between two savings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """Make a corpus whose targets are a teacher's translations; the same command again goes on where it stopped.
+
+    Sequence-level distillation (Kim and Rush, 2016), as in the paper's AR-distilled rows.  The teacher may have any
+    size and tokenizer; the validation pairs stay as they are.
+    """
+
+    corpus: Annotated[Positional[Path], arg(metavar="CORPUS")]
+    """A corpus of pairs that `sundae prepare parallel` has made."""
+    teacher: Annotated[str, arg(metavar="DIR|HUB-ID")]
+    """A model that translates in the same direction, such as an autoregressive twin."""
+    out: Annotated[Path, arg(metavar="DIR")]
+    """Where the new corpus goes."""
+    beam: Annotated[int | None, arg(metavar="N")] = None
+    """Beam width of an autoregressive teacher; as its settings say."""
+    threads: Annotated[int, arg(metavar="N")] = 0
+    """CPU threads; 0 takes as many as there are cores."""
+    force: bool = False
+    """Replace an earlier corpus."""
+    quiet: Annotated[bool, arg(aliases=["-q"])] = False
+    """No progress."""
+
+    def run(self) -> None:
+        """Translate all sources, then prepare the corpus."""
+        import torch
+
+        from sundae.model import load_model
+        from sundae.text.corpus import Corpus
+
+        require_threads(self.threads)
+        if self.out.exists() and not self.force:
+            raise UsageError(f"{self.out} exists", hint="another --out, or --force to replace it")
+        corpus = Corpus.open(self.corpus)
+        if corpus.kind != "parallel":
+            raise UsageError(f"{self.corpus} is a corpus of {corpus.kind}", why="only pairs can be distilled")
+        torch.set_num_threads(self.threads or os.cpu_count() or 1)
+        teacher = load_model(self.teacher)
+        if not teacher.config.network.translates:
+            raise UsageError(f"--teacher {self.teacher}", why="it does not translate")
+        done = self.out.with_name(f"{self.out.name}.translations")
+        translations = self._translate(teacher, _texts(corpus, "train", "source"), done)
+        self._prepare(corpus, translations)
+        done.unlink()
+        sys.stdout.write(f"{self.out}\n")
+
+    def _translate(self, teacher: "Model", sources: list[str], done: Path) -> list[str]:
+        """The teacher's translations, kept line by line in a file beside the corpus."""
+        from sundae.model import Sundae
+
+        done.parent.mkdir(parents=True, exist_ok=True)
+        made_of = json.dumps(
+            {"teacher": self.teacher, "beam": self.beam, "sources": crc32("\n".join(sources).encode())}
+        )
+        head, *whole = done.read_text(encoding="utf-8").split("\n")[:-1] if done.exists() else [made_of]
+        if head != made_of or len(whole) > len(sources):
+            raise DataError(f"{done} holds other translations", why="of another corpus or teacher", hint="remove it")
+        done.write_text("".join(f"{line}\n" for line in (head, *whole)), encoding="utf-8")  # a torn last line goes
+        with done.open("a", encoding="utf-8") as file:
+            for begin in range(len(whole), len(sources), CHUNK):
+                some = sources[begin : begin + CHUNK]
+                if isinstance(teacher, Sundae):
+                    found = teacher.translate(some)
+                else:
+                    settings = teacher.config.baseline
+                    found = teacher.translate(some, baseline=replace(settings, beam=self.beam or settings.beam))
+                lines = [" ".join(each.text.split()) for each in found]
+                file.write("".join(f"{line}\n" for line in lines))
+                file.flush()
+                whole += lines
+                if not self.quiet:
+                    sys.stderr.write(f"translated {len(whole)}/{len(sources)}\n")
+        return whole
+
+    def _prepare(self, corpus: "Corpus", translations: list[str]) -> None:
+        from sundae.text.prepare import prepare
+        from sundae.text.recipe import Recipe
+
+        with TemporaryDirectory() as folder:
+            files = {
+                "source.txt": _texts(corpus, "train", "source"),
+                "target.txt": translations,
+                "held-out.source.txt": _texts(corpus, "validation", "source"),
+                "held-out.target.txt": _texts(corpus, "validation", "text"),
+            }
+            paths = [Path(folder, name) for name in files]
+            for path, lines in zip(paths, files.values(), strict=True):
+                path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            recipe = Recipe(
+                kind="parallel",
+                inputs=tuple(paths[:2]),
+                validation_from=tuple(paths[2:]) if files["held-out.source.txt"] else (),
+                out=self.out,
+                tokenizer=corpus.tokenizer.kind,
+                tokenizer_from=self.corpus,
+                canvas=corpus.canvas,
+                long="crop",
+                force=self.force,
+            )
+            prepare(recipe)
+
+
+def _texts(corpus: "Corpus", split: "SplitName", side: "Side") -> list[str]:
+    part = corpus.split(split)
+    read = part.source if side == "source" else part.text
+    return [" ".join(corpus.tokenizer.decode(read(row).tolist()).split()) for row in range(len(part))]

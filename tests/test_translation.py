@@ -1,0 +1,262 @@
+"""A SUNDAE translator as a user meets it: trained by the command, and put to work."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sundae.baselines.models import AutoregressiveTwin
+from sundae.cli import main
+from sundae.config import BaselineConfig, SamplingConfig
+from sundae.decoding.refine import RefineSettings
+from sundae.decoding.trace import Trace
+from sundae.decoding.translation import TranslateSettings
+from sundae.errors import UsageError
+from sundae.measure.bleu import corpus_bleu
+from sundae.model import Sundae, load_model
+from sundae.text.corpus import Corpus
+from training.corpora import parallel_corpus
+
+SMALL = [
+    *("network.width=48", "network.hidden=96", "network.heads=2", "network.decoder_layers=2", "network.dropout=0.0"),
+    *("network.encoder_layers=2", "network.length_hidden=32", "objective.corruption_rates=even"),
+    *("training.warmup_steps=20", "training.learning_rate=6e-3", "training.clip=1.0"),
+    *("training.batch_size=64", "training.validate_every=2000", "training.checkpoint_every=2000"),
+    *("sampling.steps=10", "sampling.temperature=0.3", "sampling.schedule=all", "sampling.candidates=4"),
+]
+QUICK = SamplingConfig(steps=4, temperature=0.3, schedule="all", candidates=2)
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return parallel_corpus(tmp_path_factory.mktemp("pairs"), count=64 + 20)
+
+
+@pytest.fixture(scope="module")
+def folder(pairs: Corpus, tmp_path_factory: pytest.TempPathFactory) -> str:
+    out = tmp_path_factory.mktemp("runs") / "run"
+    arguments = ["train", "tiny", "--data", str(pairs.folder), "--out", str(out), "--threads", "1", "-q"]
+    assert main([*arguments, *SMALL, "training.steps=700"]) == 0
+    return str(out / "model")
+
+
+@pytest.fixture(scope="module")
+def model(folder: str) -> Sundae:
+    return Sundae.from_pretrained(folder)
+
+
+def sides(pairs: Corpus) -> tuple[list[str], list[str]]:
+    split = pairs.split("train")
+    decode = pairs.tokenizer.decode
+    rows = range(len(split))
+    return [decode(split.source(row).tolist()) for row in rows], [decode(split.text(row).tolist()) for row in rows]
+
+
+@pytest.mark.parametrize("rule", ["low-temperature", "argmax-unrolled"])
+def test_it_learns_64_pairs_by_heart(model: Sundae, pairs: Corpus, rule):
+    sources, references = sides(pairs)
+    written = model.translate(sources, sampling=replace(model.config.sampling, rule=rule))
+    assert corpus_bleu([each.text for each in written], references).score > 95
+
+
+def test_mixed_lengths_in_a_batch_equal_line_by_line(model: Sundae, pairs: Corpus):
+    sources = sides(pairs)[0][:12]
+    for settings in (TranslateSettings(count=3), TranslateSettings(lengths=3, by="mbr")):
+        together = model.translate_many(sources, sampling=QUICK, settings=settings)
+        alone = [model.translate_many([source], sampling=QUICK, settings=settings)[0] for source in sources]
+        assert [[each.text for each in found] for found in together] == [
+            [each.text for each in found] for found in alone
+        ]
+        assert [[each.network_calls for each in found] for found in together] == [
+            [each.network_calls for each in found] for found in alone
+        ]
+
+
+def test_empty_lines_stay_empty_lines(model: Sundae):
+    written = model.translate(["", "the cat", "  ", "\t"], sampling=QUICK)
+    assert [bool(each.text) for each in written] == [False, True, False, False]
+    assert model.translate([], sampling=QUICK) == []
+
+
+def test_long_lines_are_split_and_what_cannot_be_is_cropped_and_counted(model: Sundae, pairs: Corpus):
+    said: list[str] = []
+    sources, references = sides(pairs)
+    long = ". ".join(sources[:8])  # far more than 24 tokens
+    endless = "é" * 60
+    (whole,), (cropped,) = model.translate_many([long, endless], sampling=model.config.sampling, say=said.append)
+    known = sum(word in whole.text.split() for word in " ".join(references[:8]).split())
+    assert known > 0.8 * len(" ".join(references[:8]).split())
+    assert cropped.text is not None
+    assert said == ["1 of 2 lines hold a word of more than 24 tokens and were cropped"]
+
+
+def test_more_lengths_and_candidates_are_ranked_and_equal_ones_merged(model: Sundae, pairs: Corpus):
+    source = sides(pairs)[0][3]
+    (found,) = model.translate_many(
+        [source],
+        sampling=replace(QUICK, temperature=1.0, candidates=8),
+        settings=TranslateSettings(count=10, lengths=4),
+    )
+    texts = [each.text for each in found]
+    assert len(texts) == len(set(texts)) > 1
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+
+
+def test_terms_tags_and_numbers_are_kept(model: Sundae, pairs: Corpus):
+    source = next(source for source in sides(pairs)[0] if "cat" in source.split())
+    settings = TranslateSettings(terms={"Cat": "zebra", "unicorn": "horse"})
+    (written,) = model.translate([source], sampling=QUICK, settings=settings)
+    assert "zebra" in written.text.split()
+    assert "horse" not in written.text
+    (tagged,) = model.translate([f"<p>{source}</p> https://example.org/x"], sampling=QUICK)
+    assert tagged.text.startswith("<p>")
+    assert tagged.text.endswith("</p> https://example.org/x")
+    (numbered,) = model.translate([f"{source} 37"], sampling=QUICK)
+    assert "37" in numbered.text
+
+
+def test_known_lengths_are_taken(model: Sundae, pairs: Corpus):
+    sources, references = sides(pairs)
+    lengths = [len(pairs.tokenizer.encode(reference)) for reference in references]
+    found = model.translate_many(sources, sampling=model.config.sampling, lengths=lengths)
+    assert corpus_bleu([each[0].text for each in found], references).score > 95
+    assert model.predicted_halves(sources[:70]) == [(length + 1) // 2 for length in lengths[:70]]
+
+
+def test_a_draft_translation_is_refined_with_its_source_in_view(model: Sundae, pairs: Corpus):
+    sources, references = sides(pairs)
+    number = next(n for n, text in enumerate(references) if 6 <= len(text.split()) <= 8 and "cat" in text.split())
+    draft = references[number].replace("cat", "river", 1)
+    refined = model.refine(draft, source=sources[number], settings=RefineSettings(edits=1))
+    assert refined.text == references[number]
+    other = model.refine(references[number], source=sources[number], settings=RefineSettings(edits=1))
+    assert other.text == references[number]
+    with pytest.raises(UsageError, match="needs a source"):
+        model.refine(draft)
+
+
+def test_the_command_line(folder: str, pairs: Corpus, tmp_path: Path, capsys):
+    sources, references = sides(pairs)
+    (tmp_path / "in.txt").write_text("\n".join([sources[0], "", sources[1]]) + "\n", encoding="utf-8")
+    usual = ["--model", folder, "--threads", "1"]
+    assert main(["translate", str(tmp_path / "in.txt"), *usual]) == 0
+    assert capsys.readouterr().out.split("\n") == [references[0], "", references[1], ""]
+    assert main(["translate", f"{sources[0]}\tnote", "--tsv", *usual]) == 0
+    line = capsys.readouterr().out.rstrip("\n").split("\t")
+    assert line[:3] == [sources[0], "note", references[0]]
+    assert float(line[3]) <= 0
+    assert main(["translate", sources[2], "-n", "3", "-t", "1.0", "--candidates", "9", "--json", *usual]) == 0
+    found = [json.loads(each) for each in capsys.readouterr().out.splitlines()]
+    assert 1 < len(found) <= 3
+    assert main(["translate", sources[0], "--watch", "--html", str(tmp_path / "t.html"), *usual]) == 0
+    said = capsys.readouterr()
+    assert said.out == f"{references[0]}\n"
+    assert "changed" in said.err
+    assert sources[0] in (tmp_path / "t.html").read_text(encoding="utf-8")
+    assert main(["translate", sources[0], "--trace", str(tmp_path / "t.json"), *usual]) == 0
+    capsys.readouterr()
+    (row,) = Trace.from_json((tmp_path / "t.json").read_text(encoding="utf-8")).rows
+    assert (row.source, row.text) == (sources[0], references[0])
+    (tmp_path / "terms.tsv").write_text("the\tzebra\n", encoding="utf-8")
+    with_the = next(source for source in sources if "the" in source.split())
+    assert main(["translate", with_the, "--terms", str(tmp_path / "terms.tsv"), *usual]) == 0
+    assert "zebra" in capsys.readouterr().out
+    assert main(["refine", references[0], "--source", sources[0], *usual]) == 0
+    assert capsys.readouterr().out == f"{references[0]}\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        (["-n", "0"], 2),
+        (["--lengths", "0"], 2),
+        (["--rank", "leave-one-out"], 2),
+        (["--terms", "/nowhere.tsv"], 3),
+        (["--candidates", "0"], 2),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_an_exit_code(folder: str, capsys, more: list[str], code: int):
+    assert main(["translate", "the cat", "--model", folder, "--threads", "1", *more]) == code
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_evaluate_equals_translate_and_sweeps(folder: str, pairs: Corpus, tmp_path: Path, capsys):
+    sources, references = sides(pairs)
+    files = [tmp_path / name for name in ("source.txt", "reference.txt")]
+    for file, lines in zip(files, (sources[:20], references[:20]), strict=True):
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    usual = ["--model", folder, "--threads", "1"]
+    both = [*usual, "--source", str(files[0]), "--reference", str(files[1])]
+    assert main(["translate", str(files[0]), *usual, "-T", "3", "-o", str(tmp_path / "out.txt")]) == 0
+    hypotheses = str(tmp_path / "hypotheses.txt")
+    assert main(["evaluate", "translation", *both, "--hypotheses", hypotheses, "sampling.steps=3"]) == 0
+    assert "length accuracy" in capsys.readouterr().out
+    assert (tmp_path / "out.txt").read_bytes() == (tmp_path / "hypotheses.txt").read_bytes()
+    sweep = ["sampling.steps=2,4", "sampling.candidates=1,2"]
+    assert main(["evaluate", "translation", *both, *sweep, "--json"]) == 0
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    assert [row["settings"] for row in table["rows"]] == [
+        f"sampling.steps={steps} sampling.candidates={n}" for steps in (2, 4) for n in (1, 2)
+    ]
+    files[1].write_text("one line\n", encoding="utf-8")
+    assert main(["evaluate", "translation", *both]) == 3
+    assert "there must be as many" in capsys.readouterr().err
+
+
+def test_a_teacher_distils_a_corpus_and_is_resumed(folder: str, pairs: Corpus, tmp_path: Path, capsys):
+    out = tmp_path / "distilled"
+    arguments = ["distill", str(pairs.folder), "--teacher", folder, "--out", str(out), "--threads", "1", "-q"]
+    assert main(arguments) == 0
+    corpus = Corpus.open(out)
+    sources = sides(pairs)[0]
+    new_sources, targets = sides(corpus)
+    assert new_sources == sources
+    assert targets == [each.text for each in load_model(folder).translate(sources)]
+    assert [corpus.split("validation").text(row).tolist() for row in range(20)] == [
+        pairs.split("validation").text(row).tolist() for row in range(20)
+    ]
+    assert not (tmp_path / "distilled.translations").exists()
+    assert main(arguments) == 2
+
+
+def test_distillation_goes_on_where_it_stopped(folder: str, pairs: Corpus, tmp_path: Path, monkeypatch, capsys):
+    import sundae.cli.distill as distill
+
+    monkeypatch.setattr(distill, "CHUNK", 10)
+    out, done = tmp_path / "distilled", tmp_path / "distilled.translations"
+    arguments = ["distill", str(pairs.folder), "--teacher", folder, "--out", str(out), "--threads", "1", "-q"]
+    translate, asked = Sundae.translate, list[int]()
+
+    def counting(self: Sundae, sources: list[str]):
+        asked.append(len(sources))
+        if len(asked) == 4:
+            raise KeyboardInterrupt
+        return translate(self, sources)
+
+    monkeypatch.setattr(Sundae, "translate", counting)
+    assert main(arguments) == 130
+    with done.open("a", encoding="utf-8") as file:
+        file.write("a torn li")
+    assert main([*arguments, "--beam", "2"]) == 3
+    assert "other translations" in capsys.readouterr().err
+    assert main(arguments) == 0
+    assert asked == [10, 10, 10, 10, 10, 10, 10, 4]
+    assert len(Corpus.open(out).split("train")) == 64
+    assert not done.exists()
+
+
+def test_a_twin_translates_through_the_same_verb(pairs: Corpus, tmp_path: Path, capsys):
+    out = tmp_path / "run"
+    arguments = ["train", "tiny", "--data", str(pairs.folder), "--out", str(out), "--threads", "1", "-q"]
+    small = [each for each in SMALL if "corruption" not in each]
+    assert main([*arguments, *small, "training.steps=3", "--network", "autoregressive"]) == 0
+    twin = load_model(out / "model")
+    assert isinstance(twin, AutoregressiveTwin)
+    capsys.readouterr()
+    assert main(["translate", "the cat\n\nthe dog", "--model", str(out / "model"), "--threads", "1", "-n", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["the cat", "the cat", "", "the dog", "the dog"]
+    best = twin.translate(["the cat"], baseline=BaselineConfig(beam=5))[0].text
+    assert lines[0].split("\t")[1] == best
+    assert main(["translate", "the cat", "--model", str(out / "model"), "-T", "3"]) == 2
