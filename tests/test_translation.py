@@ -204,6 +204,28 @@ def test_evaluate_equals_translate_and_sweeps(folder: str, pairs: Corpus, tmp_pa
     assert "there must be as many" in capsys.readouterr().err
 
 
+def test_what_grows_step_by_step_ends_as_the_translation(folder: str, model: Sundae, pairs: Corpus, tmp_path, capsys):
+    sources, references = sides(pairs)
+    files = [tmp_path / name for name in ("source.txt", "reference.txt")]
+    for file, lines in zip(files, (sources, references), strict=True):
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    command = ["evaluate", "steps", "--model", folder, "--source", str(files[0]), "--reference", str(files[1])]
+    more = ["-T", "4", "--temperatures", "0.3", "2.0", "--threads", "1", "--out", str(tmp_path / "report"), "--json"]
+    assert main([*command, *more]) == 0
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    low, high = table["rows"][:5], table["rows"][5:]
+    assert [row["step"] for row in low] == [0, 1, 2, 3, 4]
+    assert low[0]["BLEU"] < 5 < 80 < low[4]["BLEU"]
+    assert low[4]["model score"] > max(low[0]["model score"], high[4]["model score"])
+    chain = replace(model.config.sampling, steps=4, temperature=0.3, candidates=1)
+    last = model.translate(sources, sampling=chain, settings=TranslateSettings(keep_numbers=False))
+    assert low[4]["BLEU"] == pytest.approx(corpus_bleu([each.text for each in last], references).score)
+    assert (tmp_path / "report" / "model-score.png").exists()
+    ours = model.translator(sampling=chain).score(sources, [each.text for each in last])
+    theirs = model.translator().score(sources, references[1:] + references[:1])
+    assert sum(ours) > sum(theirs)
+
+
 def test_a_teacher_distils_a_corpus_and_is_resumed(folder: str, pairs: Corpus, tmp_path: Path, capsys):
     out = tmp_path / "distilled"
     arguments = ["distill", str(pairs.folder), "--teacher", folder, "--out", str(out), "--threads", "1", "-q"]

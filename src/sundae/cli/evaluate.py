@@ -1,4 +1,4 @@
-"""`sundae evaluate translation|samples|blanks`."""
+"""`sundae evaluate translation|steps|samples|blanks`."""
 
 import itertools
 import sys
@@ -24,6 +24,16 @@ def read_texts(path: Path) -> list[str]:
     """One text a line."""
     lines = read_file(path).removesuffix("\n").split("\n")
     return [line.removesuffix("\r") for line in lines] if lines != [""] else []
+
+
+def read_pairs(source: Path, reference: Path) -> tuple[list[str], list[str]]:
+    """Lines that belong together."""
+    sources, references = read_texts(source), read_texts(reference)
+    if len(sources) != len(references):
+        raise DataError(f"{len(sources)} sources and {len(references)} references", why="there must be as many")
+    if not sources:
+        raise DataError(f"{source} is empty")
+    return sources, references
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,11 +111,7 @@ class Translation(_Reporting):
         from sundae.measure.evaluation import length_accuracy, sweep_table, translation_table
         from sundae.model import Sundae, load_model
 
-        sources, references = read_texts(self.source), read_texts(self.reference)
-        if len(sources) != len(references):
-            raise DataError(f"{len(sources)} sources and {len(references)} references", why="there must be as many")
-        if not sources:
-            raise DataError(f"{self.source} is empty")
+        sources, references = read_pairs(self.source, self.reference)
         self.prepare()
         require_folder(self.hypotheses)
         model = load_model(self.model)
@@ -151,6 +157,57 @@ def _combinations(overrides: Sequence[str]) -> list[tuple[str, ...]]:
     """All ways to take one value of each setting."""
     keys_values = [each.partition("=") for each in overrides]
     return list(itertools.product(*([f"{key}={one}" for one in values.split(",")] for key, _, values in keys_values)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps(_Reporting):
+    """How translations grow: BLEU and model score after every step, at several temperatures (with --out, plots)."""
+
+    model: Annotated[str, arg(metavar="DIR|HUB-ID")]
+    """A SUNDAE model that translates."""
+    source: Annotated[Path, arg(metavar="FILE")]
+    """One source a line."""
+    reference: Annotated[Path, arg(metavar="FILE")]
+    """One reference a line."""
+    temperatures: Annotated[tuple[float, ...], arg(metavar="TAU ...")] = (0.1, 0.3, 0.6, 1.0)
+    """Temperatures of the chain."""
+    steps: Annotated[int, arg(aliases=["-T"], metavar="T")] = 16
+    """Steps to look at."""
+    tokenised: bool = False
+    """The text is lower-cased and tokenised already: BLEU without further tokenisation."""
+
+    def run(self) -> None:
+        """Translate, look, report."""
+        from sundae.measure.plots import Series, plot
+        from sundae.measure.report import Cell, Table
+        from sundae.measure.steps import by_step, reference_score
+        from sundae.model import Sundae
+
+        sources, references = read_pairs(self.source, self.reference)
+        self.prepare()
+        model = Sundae.from_pretrained(self.model)
+        rows: list[dict[str, Cell]] = []
+        curves: dict[str, list[Series]] = {"BLEU": [], "model score": []}
+        signature = ""
+        for temperature in self.temperatures:
+            sampling = replace(model.config.sampling, steps=self.steps, temperature=temperature)
+            grown, signature = by_step(model, sources, references, sampling=sampling, tokenised=self.tokenised)
+            rows += [
+                {"temperature": temperature, "step": each.step, "BLEU": each.bleu, "model score": each.score}
+                for each in grown
+            ]
+            name, at = f"temperature {temperature:g}", [float(each.step) for each in grown[1:]]
+            curves["BLEU"].append(Series(name, at, [each.bleu for each in grown[1:]]))
+            curves["model score"].append(Series(name, at, [each.score for each in grown[1:]]))
+        line = reference_score(model, sources, references)
+        curves["model score"].append(Series("references", [1.0, float(self.steps)], [line, line]))
+        note = f"signature {signature}; the references' model score is {line:.4g}"
+        config = {"temperatures": list(self.temperatures), "steps": self.steps, "sentences": len(sources)}
+        if self.out is not None:
+            for what, series in curves.items():
+                place = self.out / what.replace(" ", "-").lower()
+                plot(series, to=place, title=f"{what} by step", x_label="step", y_label=what)
+        self.publish(f"Translations by {self.model}, step by step", tables=[Table("Steps", rows, note)], config=config)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,6 +318,7 @@ class Blanks(_Reporting):
 
 Command = (
     Annotated[Translation, subcommand("translation")]
+    | Annotated[Steps, subcommand("steps")]
     | Annotated[Samples, subcommand("samples")]
     | Annotated[Blanks, subcommand("blanks")]
 )

@@ -14,6 +14,7 @@ from torch import Tensor
 from sundae.config import RankName, SamplingConfig
 from sundae.core.length import PAD, canvas_for, half_length
 from sundae.core.network import Denoiser, Transformer, as_denoiser
+from sundae.core.sampling import model_score
 from sundae.decoding.canvas import Watch
 from sundae.decoding.constraints import Constraints
 from sundae.decoding.desk import Order, Outcome, run_orders
@@ -25,6 +26,8 @@ from sundae.errors import UsageError
 from sundae.text.placeables import missing_numbers
 from sundae.text.sources import pad_sources
 
+SCORED = 64
+"""Translations that are scored together."""
 PLACES = 64
 """Places that are tried at most for words that must appear."""
 
@@ -97,6 +100,26 @@ class Translator:
             # What did not fit at any place is left out rather than the translation.
             free[number] = found or free[number]
         return free
+
+    @torch.no_grad()
+    def score(self, sources: Sequence[str], texts: Sequence[str]) -> list[float]:
+        """The model score of given translations, each on the canvas of its own length."""
+        found: list[float] = []
+        largest = self.network.config.canvas
+        for begin in range(0, len(sources), SCORED):
+            encodings, inside = self._encode(sources[begin : begin + SCORED])
+            encoded = [self.desk.tokenizer.encode(text)[:largest] for text in texts[begin : begin + SCORED]]
+            half = half_length(torch.tensor([len(ids) for ids in encoded]))
+            memory = self.network.remember(encodings, inside=inside, half=half)
+            widths = canvas_for(half, largest=largest)
+            if not self.network.config.length_prediction:
+                widths = torch.full_like(widths, largest)
+            tokens = torch.full((len(encoded), int(widths.max())), PAD)
+            for row, ids in enumerate(encoded):
+                tokens[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
+            canvas = torch.arange(tokens.shape[1]) < widths[:, None]
+            found += model_score(as_denoiser(self.network, memory=memory), tokens, inside=canvas).total.tolist()
+        return found
 
     def _encode(self, sources: Sequence[str]) -> tuple[Tensor, Tensor]:
         source, inside = pad_sources(self.desk.tokenizer, sources, longest=self.network.config.source_positions)
