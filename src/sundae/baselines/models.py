@@ -73,7 +73,7 @@ class AutoregressiveTwin:
         settings = baseline or self.config.baseline
         return translate_lines(
             sources,
-            lambda some: self._translate(some, settings, count),
+            lambda some: self.translate_batch(some, settings, count),
             tokenizer=self.tokenizer,
             longest=self.config.network.longest_source,
             count=count,
@@ -82,7 +82,8 @@ class AutoregressiveTwin:
         )
 
     @torch.no_grad()
-    def _translate(self, sources: Sequence[str], settings: BaselineConfig, count: int) -> list[list[Written]]:
+    def translate_batch(self, sources: Sequence[str], settings: BaselineConfig, count: int = 1) -> list[list[Written]]:
+        """Sources that fit the network, in one batch."""
         memory, begin = self._remember(sources), self.network.mark(BEGIN)
         limit = self.network.canvas
         if settings.beam == 1:
@@ -282,7 +283,7 @@ class MaskPredictTranslator:
         settings = baseline or self.config.baseline
         return translate_lines(
             sources,
-            lambda some: self._translate(some, settings, count),
+            lambda some: self.translate_batch(some, settings, count),
             tokenizer=self.tokenizer,
             longest=self.config.network.longest_source,
             count=count,
@@ -291,7 +292,8 @@ class MaskPredictTranslator:
         )
 
     @torch.no_grad()
-    def _translate(self, sources: Sequence[str], settings: BaselineConfig, count: int) -> list[list[Written]]:
+    def translate_batch(self, sources: Sequence[str], settings: BaselineConfig, count: int = 1) -> list[list[Written]]:
+        """Sources that fit the network, in one batch."""
         network = self.network
         source, inside = pad_sources(self.tokenizer, sources, longest=self.config.network.source_positions)
         encodings = network.encode(source, inside=inside)
