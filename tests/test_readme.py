@@ -35,7 +35,10 @@ def test_command_of_the_readme_runs(command: list[str]):
 
 def test_the_readme_s_way_from_files_to_a_model(tmp_path: Path):
     (tmp_path / "my-sentences.txt").write_text("\n".join(sentences(600)) + "\n", encoding="utf-8")
-    assert [words[1] for words in JOURNEY] == ["prepare", "train", "generate", "generate", "fill", "refine", "evaluate"]
+    for name in ("train.en", "train.de"):
+        (tmp_path / name).write_text("\n".join(sentences(300)) + "\n", encoding="utf-8")
+    to_write = ["prepare", "train", "generate", "generate", "fill", "refine", "evaluate"]
+    assert [words[1] for words in JOURNEY] == [*to_write, "prepare", "train", "translate"]
     for words in JOURNEY:
         more = [*SMALL, "--threads", "1"] if words[1] == "train" else []
         done = subprocess.run(

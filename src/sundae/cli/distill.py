@@ -26,7 +26,7 @@ CHUNK = 256
 class Command:
     """Make a corpus whose targets are a teacher's translations; the same command again goes on where it stopped.
 
-    Sequence-level distillation (Kim and Rush, 2016), as in the paper's AR-distilled rows.  The teacher may have any
+    Sequence-level distillation (Kim and Rush, 2016).  Paper: app. F, the AR-distilled rows.  The teacher may have any
     size and tokenizer; the validation pairs stay as they are.
     """
 
