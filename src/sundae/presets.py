@@ -176,11 +176,27 @@ _MULTI30K = replace(
     sampling=SamplingConfig(steps=10, temperature=0.3, schedule="all", uncertain_share=0.3, candidates=16),
 )
 
+# Short everyday sentences; wide enough for 150,000 pairs, small enough to ship.
+_TATOEBA = replace(
+    _MULTI30K,
+    network=replace(_MULTI30K.network, vocabulary_size=8000, canvas=48, width=192, hidden=512, source_positions=48),
+    training=replace(_MULTI30K.training, steps=30_000, learning_rate=2e-3),
+    sampling=replace(_MULTI30K.sampling, candidates=4),
+    data=DataConfig(
+        kind="parallel",
+        tokenizer="byte-bpe",
+        description="Tatoeba, short everyday sentences (tatoeba.org, manythings.org/anki; CC BY 2.0 FR)",
+        source_language="en",
+        target_language="de",
+    ),
+)
+
 PRESETS: dict[str, Preset] = {
     "tiny": Preset("a first try on any text: a model in about a minute on a CPU", _TINY),
     "everyday": Preset("short English sentences, 6M parameters, hours on a CPU", _EVERYDAY),
     "multi30k": Preset("translation of image captions, 29,000 pairs, hours on a CPU", _MULTI30K),
     "multi30k-ar": Preset("translation of image captions, the autoregressive twin, hours on a CPU", _MULTI30K_AR),
+    "tatoeba": Preset("translation of everyday sentences, 150,000 pairs, many hours on a CPU", _TATOEBA),
     "paper-wmt14-ende": Preset("translation, English to German, raw data, 63M parameters", _WMT14_ENDE),
     "paper-wmt14-deen": Preset(
         "translation, German to English, raw data",

@@ -1,0 +1,133 @@
+"""Everyday sentences, English-German and back: SUNDAE (raw and distilled) and its autoregressive twin on Tatoeba.
+
+    python benchmarks/tatoeba.py DATA --work DIR [--only ende-ar ende ...]
+
+DATA holds tatoeba_anki/deu-eng/deu.txt (manythings.org/anki), tatoeba_challenge/test.deu-eng.tsv and wmt_en_de/.  Pairs
+are split by their English side, which often has several translations; a pair whose German side stands in a held-out
+part, or either of whose sides stands in the Challenge's test set, is not trained on.  newstest2014 (the 2,737 pairs of
+the filtered file, entities unescaped, detokenised) is a probe far from the training text.
+"""
+
+import argparse
+import html
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import torch
+from translation_bench import Bench, Run
+
+from sundae.measure.report import make_report
+
+VOCABULARY = 8000
+HELD_OUT = {"val": range(10), "test": range(10, 25)}
+"""Of a thousand parts of the English sides."""
+RUNS: dict[str, Run] = {
+    "ende-ar": Run("tatoeba", "ende", ["training.steps=20000"], network="autoregressive"),
+    "deen-ar": Run("tatoeba", "deen", ["training.steps=20000"], network="autoregressive"),
+    "ende": Run("tatoeba", "ende"),
+    "deen": Run("tatoeba", "deen"),
+    "ende-distilled": Run("tatoeba", "ende-distilled", ["objective.label_smoothing=0.0"]),
+    "deen-distilled": Run("tatoeba", "deen-distilled", ["objective.label_smoothing=0.0"]),
+}
+TESTS = ("test", "newstest2014")
+CLAIMS = [
+    ("ende", "ende-ar"),
+    ("deen", "deen-ar"),
+    ("ende-distilled", "ende-ar"),
+    ("deen-distilled", "deen-ar"),
+    ("ende-distilled", "ende"),
+    ("deen-distilled", "deen"),
+]
+
+
+class Tatoeba(Bench):
+    """Pairs of short sentences."""
+
+    def __init__(self, data: Path, *, work: Path, threads: int) -> None:
+        super().__init__(RUNS, work=work, threads=threads)
+        self.data = data
+
+    @cached_property
+    def splits(self) -> dict[str, list[tuple[str, str]]]:
+        """English and German."""
+        table = (self.data / "tatoeba_anki" / "deu-eng" / "deu.txt").read_text(encoding="utf-8")
+        pairs = [(english, german) for english, german in (line.split("\t")[:2] for line in table.splitlines())]
+        found: dict[str, list[tuple[str, str]]] = {"train": [], "val": [], "test": []}
+        for pair in pairs:
+            part = crc32(pair[0].encode()) % 1000
+            found[next((name for name, own in HELD_OUT.items() if part in own), "train")].append(pair)
+        challenge = (self.data / "tatoeba_challenge" / "test.deu-eng.tsv").read_text(encoding="utf-8").splitlines()
+        kept_out = {text.strip() for line in challenge for text in line.split("\t")[2:4]}
+        kept_out |= {german for name in HELD_OUT for _, german in found[name]}
+        found["train"] = [pair for pair in found["train"] if not kept_out & set(pair)]
+        # One of several translations of the same English sentence is enough of a reference.
+        for name in HELD_OUT:
+            found[name] = list({english: (english, german) for english, german in found[name]}.values())
+        return found
+
+    def lines(self, corpus: str, split: str) -> tuple[list[str], list[str]]:
+        if split == "newstest2014":
+            english, german = (self._news(language) for language in ("en", "de"))
+        else:
+            english, german = ([pair[side] for pair in self.splits[split]] for side in (0, 1))
+        return (english, german) if corpus.startswith("ende") else (german, english)
+
+    def _news(self, language: str) -> list[str]:
+        path = self.data / "wmt_en_de" / f"newstest2014.tok.{language}"
+        return [detokenised(html.unescape(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+
+    def tokenised(self, corpus: str) -> bool:  # noqa: ARG002
+        return False
+
+    def prepare(self, corpus: str, folder: Path) -> None:
+        if corpus.endswith("-distilled"):
+            direct = corpus.removesuffix("-distilled")
+            teacher = ["--teacher", self.trained(f"{direct}-ar"), "--out", folder, "--threads", self.threads]
+            self.sundae("distill", self.corpus(direct), *teacher)
+            return
+        held_out = ["--validation-from", *self.pair_files(corpus, "val")]
+        common = ["--vocabulary", VOCABULARY, "--canvas", 48, *held_out]
+        self.sundae("prepare", "parallel", *self.pair_files(corpus, "train"), "--out", folder, *common)
+
+
+def detokenised(line: str) -> str:
+    """Text as people write it, from tokens: marks of punctuation go back to their words."""
+    quotes = iter(range(line.count('"')))
+    line = re.sub(r'\s*"\s*', lambda _: ' "' if next(quotes) % 2 == 0 else '" ', line)
+    line = re.sub(r"\s+([.,;:!?%)\]\u201d\u201c])", r"\1", line)
+    line = re.sub(r"([(\[\u201e])\s+", r"\1", line)
+    line = re.sub(r"\s+('(?:s|re|ve|ll|d|m|t)\b|n't\b)", r"\1", line)
+    return " ".join(re.sub(r"\s*@-@\s*", "-", line).split())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--only", nargs="+", choices=RUNS, default=list(RUNS))
+    parser.add_argument("--train", action="store_true", help="train only")
+    parser.add_argument("--report", action="store_true", help="train nothing: report on the runs that are finished")
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    bench = Tatoeba(arguments.data, work=arguments.work, threads=arguments.threads)
+    print({name: len(pairs) for name, pairs in bench.splits.items()})
+    names = [name for name in arguments.only if not arguments.report or (bench.work / name / "model").exists()]
+    for name in names:
+        bench.trained(name)
+    if arguments.train:
+        return
+    tables = bench.headline(names, TESTS)
+    tables += [bench.claims(CLAIMS, names, test) for test in TESTS]
+    config: Mapping[str, Any] = {name: bench.model(name).config.to_dict() for name in names}
+    report = make_report("Tatoeba", tables=tables, seed=0, config=config, threads=arguments.threads)
+    report.write(bench.work / "reports", name="tatoeba" if names == list(RUNS) else "-".join(names))
+    print(report.markdown())
+
+
+if __name__ == "__main__":
+    main()

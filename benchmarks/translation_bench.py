@@ -1,0 +1,214 @@
+"""What the benchmarks of translation share: runs that are trained once, translations that are kept, rows of figures."""
+
+import json
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from sundae.config import BaselineConfig, SamplingConfig
+from sundae.decoding.written import Written
+from sundae.measure.atomic import write_bytes
+from sundae.measure.bleu import bleu_interval, compare_bleu, corpus_chrf
+from sundae.measure.diversity import diversity
+from sundae.measure.evaluation import length_accuracy
+from sundae.measure.report import Cell, Table
+from sundae.model import AutoregressiveTwin, Model, Sundae, load_model
+
+Settings = SamplingConfig | BaselineConfig
+
+
+@dataclass(frozen=True)
+class Run:
+    """A model to train: a preset with changes, on a corpus, perhaps from the weights of an earlier run."""
+
+    preset: str
+    corpus: str = "ende"
+    changes: Sequence[str] = ()
+    after: str | None = None
+    network: str | None = None
+
+
+BEAMS = [BaselineConfig(beam=5, length_normalisation=n) for n in (0.6, 0.8, 1.0, 1.2, 1.4)]
+
+# What is tried on validation to choose the setting that goes to the test set, and with how many candidates.
+STOCHASTIC = [
+    SamplingConfig(steps=10, temperature=t, schedule="all", candidates=4) for t in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+]
+DETERMINISTIC = [
+    SamplingConfig(rule="argmax-unrolled", steps=10, schedule="all", uncertain_share=u, candidates=4)
+    for u in (0.1, 0.3, 0.5)
+]
+FULL = 16
+"""Candidates of the reported figures, as in the paper."""
+
+
+class Bench(ABC):
+    """Where the work is, and which runs there are; a benchmark adds its data."""
+
+    def __init__(self, runs: Mapping[str, Run], *, work: Path, threads: int) -> None:
+        self.runs, self.work, self.threads = runs, work, threads
+
+    @abstractmethod
+    def lines(self, corpus: str, split: str) -> tuple[list[str], list[str]]:
+        """Sources and references of a split."""
+
+    @abstractmethod
+    def prepare(self, corpus: str, folder: Path) -> None:
+        """Make a corpus."""
+
+    @abstractmethod
+    def tokenised(self, corpus: str) -> bool:
+        """Whether its text is lower-cased and tokenised."""
+
+    def sundae(self, *arguments: object) -> None:
+        """Run a command."""
+        subprocess.run([sys.executable, "-m", "sundae", *map(str, arguments)], check=True)
+
+    def corpus(self, name: str) -> Path:
+        """The corpus, prepared if need be."""
+        folder = self.work / name
+        if not folder.exists():
+            self.prepare(name, folder)
+        return folder
+
+    def pair_files(self, corpus: str, split: str) -> list[Path]:
+        """A split as two files, for `sundae prepare`."""
+        files = [self.work / "texts" / f"{corpus}.{split}.{side}" for side in ("source", "target")]
+        for file, lines in zip(files, self.lines(corpus, split), strict=True):
+            write_bytes(file, "".join(f"{line}\n" for line in lines).encode())
+        return files
+
+    def trained(self, name: str) -> Path:
+        """The model of a run, trained if need be."""
+        run, folder = self.runs[name], self.work / name
+        if not (folder / "model").exists():
+            start = [] if run.after is None else ["--init", self.trained(run.after)]
+            kind = [] if run.network is None else ["--network", run.network]
+            common = ["--data", self.corpus(run.corpus), "--out", folder, "--threads", self.threads]
+            self.sundae("train", run.preset, *common, *kind, *start, *run.changes)
+        return folder / "model"
+
+    def model(self, name: str) -> Model:
+        """The model itself."""
+        return _loaded(self.trained(name))
+
+    # ---- translating
+
+    def translations(self, name: str, split: str, what: Settings, *, oracle: bool = False) -> list[Written]:
+        """The translations of a split with some settings, kept in a file."""
+        settings = {key: value for key, value in sorted(vars(what).items()) if value != getattr(type(what)(), key)}
+        label = "-".join(f"{key}={value}" for key, value in settings.items()) + ("-oracle" if oracle else "")
+        path = self.work / "translations" / name / f"{split}-{label or 'default'}.json"
+        if not path.exists():
+            model, (sources, references) = self.model(name), self.lines(self.runs[name].corpus, split)
+            if isinstance(model, Sundae):
+                assert isinstance(what, SamplingConfig)
+                lengths = [len(model.tokenizer.encode(reference)) for reference in references] if oracle else None
+                found = [each[0] for each in model.translate_many(sources, sampling=what, lengths=lengths)]
+            else:
+                assert isinstance(what, BaselineConfig)
+                found = model.translate(sources, baseline=what)
+            content = [[each.text, each.score, each.steps, each.network_calls] for each in found]
+            write_bytes(path, json.dumps(content, ensure_ascii=False, indent=0).encode())
+        return [Written(*each) for each in json.loads(path.read_text(encoding="utf-8"))]
+
+    def row(self, name: str, split: str, what: Settings, *, oracle: bool = False, **labels: Cell) -> dict[str, Cell]:
+        """One line of a table."""
+        corpus = self.runs[name].corpus
+        written, references = self.translations(name, split, what, oracle=oracle), self.lines(corpus, split)[1]
+        texts = [each.text for each in written]
+        bleu = bleu_interval(texts, references=references, tokenised=self.tokenised(corpus))
+        words = [sum(len(text.split()) for text in side) for side in (texts, references)]
+        return {
+            "model": name,
+            **labels,
+            "split": split,
+            "BLEU": bleu.score,
+            "chrF": corpus_chrf(texts, references).score,
+            "length ratio": words[0] / words[1],
+            "repeated tokens": diversity(texts, orders=(1,)).repeated_tokens,
+            "network calls": sum(each.network_calls for each in written) / len(written),
+            "signature": bleu.signature,
+        }
+
+    def best(self, name: str, tried: Sequence[Settings], *, split: str = "val") -> Settings:
+        """What does best on validation."""
+        scores = {number: self.row(name, split, what)["BLEU"] for number, what in enumerate(tried)}
+        return tried[max(scores, key=lambda number: scores[number].value)]  # type: ignore[union-attr]
+
+    def chosen(self, name: str) -> Settings:
+        """The setting that goes to the test set."""
+        best = self.best(name, tried_on(self.model(name)))
+        return replace(best, candidates=FULL) if isinstance(best, SamplingConfig) else best
+
+    # ---- tables
+
+    def headline(self, names: Sequence[str], tests: Sequence[str]) -> list[Table]:
+        """Every run with the setting that did best on validation, on validation and on the test sets."""
+        rows: list[dict[str, Cell]] = []
+        lengths: list[dict[str, Cell]] = []
+        for name in names:
+            best = self.chosen(name)
+            for split in ("val", *tests):
+                rows.append(self.row(name, split, best, setting=shown(best)))
+                print(rows[-1], flush=True)
+            model = self.model(name)
+            if isinstance(model, AutoregressiveTwin):
+                greedy = BaselineConfig(beam=1)
+                rows += [self.row(name, split, greedy, setting="greedy") for split in ("val", *tests)]
+            if isinstance(model, Sundae) and model.config.network.length_prediction:
+                lengths.append({"model": name, **length_accuracy(model, *self.lines(self.runs[name].corpus, "val"))})
+        return [Table("Models", rows), Table("Length prediction on validation", lengths)]
+
+    def claims(self, pairs: Sequence[tuple[str, str]], names: Sequence[str], test: str) -> Table:
+        """Differences between runs with 95% paired-bootstrap intervals, on a test set."""
+        rows: list[dict[str, Cell]] = []
+        for first, second in pairs:
+            if first not in names or second not in names:
+                continue
+            corpus = self.runs[first].corpus
+            texts = [
+                [each.text for each in self.translations(name, test, self.chosen(name))] for name in (first, second)
+            ]
+            references = self.lines(corpus, test)[1]
+            found = compare_bleu(*texts, references=references, tokenised=self.tokenised(corpus)).scores
+            rows.append(
+                {
+                    "first": first,
+                    "second": second,
+                    "BLEU": found.first,
+                    "BLEU of the second": found.second,
+                    "difference": found.difference,
+                    "first / second": found.first.value / found.second.value,
+                }
+            )
+        return Table("Claims", rows, f"{test}; intervals of paired bootstrap over sentences")
+
+
+@cache
+def _loaded(folder: Path) -> Model:
+    return load_model(folder)
+
+
+def shown(what: Settings) -> str:
+    """Settings in a few words."""
+    if isinstance(what, BaselineConfig):
+        if what.beam == 1:
+            return "greedy"
+        return f"beam {what.beam}, length normalisation {what.length_normalisation:g}"
+    if what.rule == "argmax-unrolled":
+        return f"argmax-unrolled, T={what.steps}, share {what.uncertain_share:g}, n={what.candidates}"
+    return f"temperature {what.temperature:g}, T={what.steps}, n={what.candidates}"
+
+
+def tried_on(model: Model) -> list[Settings]:
+    """What is tried on validation."""
+    if isinstance(model, AutoregressiveTwin):
+        return list(BEAMS)
+    if isinstance(model, Sundae):
+        return [*STOCHASTIC, *DETERMINISTIC]
+    return [BaselineConfig(mask_predict_steps=10, length_candidates=n) for n in (1, 3, 5)]
