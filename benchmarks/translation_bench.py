@@ -107,8 +107,11 @@ class Bench(ABC):
             model, (sources, references) = self.model(name), self.lines(self.runs[name].corpus, split)
             if isinstance(model, Sundae):
                 assert isinstance(what, SamplingConfig)
-                lengths = [len(model.tokenizer.encode(reference)) for reference in references] if oracle else None
-                found = [each[0] for each in model.translate_many(sources, sampling=what, lengths=lengths)]
+                if oracle:
+                    lengths = [len(model.tokenizer.encode(reference)) for reference in references]
+                    found = model.translate_to_length(sources, lengths, sampling=what)
+                else:
+                    found = model.translate(sources, sampling=what)
             else:
                 assert isinstance(what, BaselineConfig)
                 found = model.translate(sources, baseline=what)

@@ -9,13 +9,18 @@ import pytest
 from sundae.baselines.models import AutoregressiveTwin
 from sundae.cli import main
 from sundae.config import BaselineConfig, SamplingConfig
+from sundae.decoding import desk
 from sundae.decoding.refine import RefineSettings
 from sundae.decoding.trace import Trace
 from sundae.decoding.translation import TranslateSettings
+from sundae.decoding.written import Written
 from sundae.errors import UsageError
 from sundae.measure.bleu import corpus_bleu
+from sundae.measure.steps import by_step
 from sundae.model import Sundae, load_model
 from sundae.text.corpus import Corpus
+from sundae.text.prepare import prepare
+from sundae.text.recipe import Recipe
 from training.corpora import parallel_corpus
 
 SMALL = [
@@ -116,11 +121,34 @@ def test_terms_tags_and_numbers_are_kept(model: Sundae, pairs: Corpus):
     assert "37" in numbered.text
 
 
+def test_everything_required_is_kept_at_once_and_by_every_alternative(model: Sundae, pairs: Corpus):
+    terms = {"the": "zebra", "a big": "lion", "big": "horse"}
+    settings = TranslateSettings(count=3, terms=terms)
+    assert settings.required("a big cat, the 12 dogs and 2nd") == ("lion", "zebra", "12")
+    assert settings.lacking("a big cat", "ein Lion") == ()
+    said: list[str] = []
+    for source in sides(pairs)[0][:8]:
+        (found,) = model.translate_many([f"{source} 12"], sampling=QUICK, settings=settings, say=said.append)
+        assert not settings.lacking(f"{source} 12", found[0].text), found[0].text
+        lacks = [len(settings.lacking(f"{source} 12", each.text)) for each in found]
+        assert lacks == sorted(lacks)
+        assert len({each.text for each in found}) == len(found)
+    assert not said
+    hopeless = TranslateSettings(terms={"cat": "incomprehensibilities " * 4, "the": "zebra"})
+    (found,) = model.translate_many(["the cat"], sampling=QUICK, settings=hopeless, say=said.append)
+    assert "zebra" in found[0].text
+    assert said == ["1 of 1 translations lack a term or a number that they should hold"]
+    numbers = TranslateSettings(keep_numbers=False, banned=("37",))
+    assert numbers.required("the cat 37") == TranslateSettings(banned=("37",)).required("the cat 37") == ()
+    with pytest.raises(UsageError, match="is banned"):
+        TranslateSettings(terms={"cat": "the zebra"}, banned=("zebra",))
+
+
 def test_known_lengths_are_taken(model: Sundae, pairs: Corpus):
     sources, references = sides(pairs)
     lengths = [len(pairs.tokenizer.encode(reference)) for reference in references]
-    found = model.translate_many(sources, sampling=model.config.sampling, lengths=lengths)
-    assert corpus_bleu([each[0].text for each in found], references).score > 95
+    found = model.translate_to_length(sources, lengths, sampling=model.config.sampling)
+    assert corpus_bleu([each.text for each in found], references).score > 95
     assert model.predicted_halves(sources[:70]) == [(length + 1) // 2 for length in lengths[:70]]
 
 
@@ -158,12 +186,21 @@ def test_the_command_line(folder: str, pairs: Corpus, tmp_path: Path, capsys):
     capsys.readouterr()
     (row,) = Trace.from_json((tmp_path / "t.json").read_text(encoding="utf-8")).rows
     assert (row.source, row.text) == (sources[0], references[0])
-    (tmp_path / "terms.tsv").write_text("the\tzebra\n", encoding="utf-8")
+    with_number = ["translate", f"<p>{sources[0]}</p> 37", "--trace", str(tmp_path / "t.json"), *usual]
+    assert main(with_number) == 0
+    written = capsys.readouterr().out.rstrip("\n")
+    (row,) = Trace.from_json((tmp_path / "t.json").read_text(encoding="utf-8")).rows
+    assert "37" in row.text
+    assert written.replace("<p>", "").replace("</p>", "").split() == row.text.split()
+    (tmp_path / "terms.tsv").write_text("\ufeffthe\tzebra\n", encoding="utf-8")
     with_the = next(source for source in sources if "the" in source.split())
     assert main(["translate", with_the, "--terms", str(tmp_path / "terms.tsv"), *usual]) == 0
     assert "zebra" in capsys.readouterr().out
     assert main(["refine", references[0], "--source", sources[0], *usual]) == 0
     assert capsys.readouterr().out == f"{references[0]}\n"
+    (tmp_path / "empty.txt").write_text("", encoding="utf-8")
+    assert main(["translate", str(tmp_path / "empty.txt"), *usual]) == 0
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(
@@ -174,6 +211,7 @@ def test_the_command_line(folder: str, pairs: Corpus, tmp_path: Path, capsys):
         (["--rank", "leave-one-out"], 2),
         (["--terms", "/nowhere.tsv"], 3),
         (["--candidates", "0"], 2),
+        (["--html", "x.html", "--ban", "the", "-T", "1", "-o", "/nowhere/x"], 3),
     ],
 )
 def test_what_cannot_be_is_one_line_and_an_exit_code(folder: str, capsys, more: list[str], code: int):
@@ -221,6 +259,13 @@ def test_what_grows_step_by_step_ends_as_the_translation(folder: str, model: Sun
     last = model.translate(sources, sampling=chain, settings=TranslateSettings(keep_numbers=False))
     assert low[4]["BLEU"] == pytest.approx(corpus_bleu([each.text for each in last], references).score)
     assert (tmp_path / "report" / "model-score.png").exists()
+    with pytest.MonkeyPatch.context() as patch:  # a large model's batches are smaller
+        patch.setattr(desk, "BATCH_BYTES", 4 * 24 * model.vocabulary_size * 5)
+        again, _ = by_step(model, sources[:12], references[:12], sampling=chain)
+    wide, _ = by_step(model, sources[:12], references[:12], sampling=chain)
+    assert [each.bleu for each in again] == [each.bleu for each in wide]
+    other, _ = by_step(model, sources[:12], references[:12], sampling=chain, seed=1)
+    assert other[0].score != wide[0].score
     ours = model.translator(sampling=chain).score(sources, [each.text for each in last])
     theirs = model.translator().score(sources, references[1:] + references[:1])
     assert sum(ours) > sum(theirs)
@@ -258,14 +303,35 @@ def test_distillation_goes_on_where_it_stopped(folder: str, pairs: Corpus, tmp_p
 
     monkeypatch.setattr(Sundae, "translate", counting)
     assert main(arguments) == 130
-    with done.open("a", encoding="utf-8") as file:
-        file.write("a torn li")
-    assert main([*arguments, "--beam", "2"]) == 3
+    with done.open("ab") as file:
+        file.write("a torn lé".encode()[:-1])
+    half = done.read_bytes()
+    done.write_bytes(half.replace(b'"beam": null', b'"beam": 3'))
+    assert main(arguments) == 3
     assert "other translations" in capsys.readouterr().err
+    done.write_bytes(half)
+    assert main([*arguments, "--beam", "2"]) == 2
     assert main(arguments) == 0
     assert asked == [10, 10, 10, 10, 10, 10, 10, 4]
     assert len(Corpus.open(out).split("train")) == 64
     assert not done.exists()
+
+
+def test_a_corpus_without_validation_keeps_none_and_an_empty_translation_the_target(
+    folder: str, tmp_path: Path, monkeypatch, capsys
+):
+    table = tmp_path / "pairs.tsv"
+    table.write_text("the cat\tcat the\na dog\tdog a\n", encoding="utf-8")
+    recipe = Recipe(kind="parallel", inputs=(table,), out=tmp_path / "corpus", vocabulary=270, validation="0")
+    prepare(recipe)
+    monkeypatch.setattr(Sundae, "translate", lambda _, sources: [Written("", 0.0, 0, 0) for _ in sources])
+    (tmp_path / "out.translations").write_text("", encoding="utf-8")  # killed before its first line
+    arguments = ["distill", str(tmp_path / "corpus"), "--teacher", folder, "--out", str(tmp_path / "out"), "-q"]
+    assert main(arguments) == 0
+    assert "2 translations are empty" in capsys.readouterr().err
+    corpus = Corpus.open(tmp_path / "out")
+    assert (len(corpus.split("train")), len(corpus.split("validation"))) == (2, 0)
+    assert sides(corpus)[1] == ["cat the", "dog a"]
 
 
 def test_a_twin_translates_through_the_same_verb(pairs: Corpus, tmp_path: Path, capsys):

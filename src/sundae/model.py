@@ -75,32 +75,44 @@ class Sundae:
         *,
         sampling: SamplingConfig | None = None,
         settings: TranslateSettings | None = None,
-        lengths: Sequence[int] | None = None,
         watch: Watch | None = None,
         progress: Callable[[int], None] | None = None,
         say: Callable[[str], None] | None = None,
     ) -> list[list[Written]]:
         """The best translations of each line, in common batches; each line gets what it would get alone.
 
-        `lengths` are those of the translations in tokens, where they are known.  Paper: sec. 3.1 (Decoding).
+        `say` is told how many lines were cropped, and how many lack what they must hold.  Paper: sec. 3.1 (Decoding).
         """
         translator = self.translator(sampling=sampling, settings=settings, watch=watch)
-        known = dict(zip(sources, lengths, strict=True)) if lengths is not None else None
-
-        def translate(some: Sequence[str]) -> list[list[Written]]:
-            if known is None:
-                return translator.translate(some)
-            return translator.translate(some, halves=half_length(torch.tensor([known[source] for source in some])))
-
-        return translate_lines(
+        found = translate_lines(
             sources,
-            translate,
+            translator.translate,
             tokenizer=self.tokenizer,
             longest=self.config.network.longest_source,
             count=translator.settings.count,
             progress=progress,
             say=say,
         )
+        if say is not None:
+            pairs = zip(sources, found, strict=True)
+            lacking = sum(bool(translator.settings.lacking(source, own[0].text)) for source, own in pairs)
+            if lacking:
+                say(f"{lacking} of {len(sources)} translations lack a term or a number that they should hold")
+        return found
+
+    def translate_to_length(
+        self, sources: Sequence[str], lengths: Sequence[int], *, sampling: SamplingConfig | None = None
+    ) -> list[Written]:
+        """Translations whose lengths in tokens are known beforehand, as those of references are (the oracle)."""
+        translator = self.translator(sampling=sampling)
+        order = sorted(range(len(sources)), key=lambda number: lengths[number])
+        done: dict[int, Written] = {}
+        for begin in range(0, len(order), 32):
+            some = order[begin : begin + 32]
+            halves = half_length(torch.tensor([lengths[number] for number in some]))
+            found = translator.translate([sources[number] for number in some], halves=halves)
+            done |= {number: own[0] for number, own in zip(some, found, strict=True)}
+        return [done[number] for number in range(len(sources))]
 
     @torch.no_grad()
     def predicted_halves(self, sources: Sequence[str]) -> list[int]:
@@ -284,7 +296,11 @@ class Sundae:
             return Refinery(draft, self.desk, denoiser=self.denoiser)
         if not self.config.network.translates:
             raise UsageError("a source", why="this model does not translate")
-        length = len(self.tokenizer.encode(draft))
+        segments = parse_template(draft).segments
+        length = len(self.tokenizer.encode("".join(each.text for each in segments if not isinstance(each, Blank))))
+        if length > self.config.network.canvas:
+            why = f"the model's canvas holds {self.config.network.canvas}"
+            raise UsageError(f"a draft translation of {length} tokens", why=why, hint="one sentence a line")
         denoiser, canvas = bound_to(self.network, source, self.desk, length=length)
         return Refinery(draft, replace(self.desk, canvas=canvas), denoiser=denoiser, whole=True)
 

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,14 @@ from sundae.text.placeables import missing_numbers, put_back, take_out
         ("(www.example.org)", "()"),
         ("write to a.b+c@mail.example.org!", "write to!"),
         ("<p>", ""),
+        ("Hello<br>World", "Hello World"),
+        ("un<b>like</b>ly", "unlikely"),
+        ("<td>red</td><td>house</td>", "red house"),
+        ("10<sup>2</sup> m", "10 2 m"),
+        ('<a href="x y">two words</a>', "two words"),
+        ("a <b and c> d", "a <b and c> d"),
+        ('say "http://x.org/y" now', 'say "" now'),
+        ("http:// and www. are none", "http:// and www. are none"),
         ("3 < 4 and 5 > 2", "3 < 4 and 5 > 2"),
         ("  two  spaces ", "  two  spaces "),
     ],
@@ -32,6 +42,8 @@ def test_tags_and_addresses_are_taken_out(line: str, text: str):
         "look: https://example.org, www.example.com and me@example.org",
         "a<br/> b",
         "<i><b>both</b></i> words",
+        "<td>red</td><td>house</td>",
+        '"http://x.org/y"',
         "https://example.org",
     ],
 )
@@ -65,5 +77,14 @@ def test_everything_comes_back_once_and_in_order(parts: list[str], translation: 
 
 def test_numbers_are_missed_by_their_digits():
     assert missing_numbers("3,000 dogs and 12 cats at 10:30", "3.000 Hunde um 10.30") == ("12",)
-    assert missing_numbers("2 and 2", "2") == ("2",)
+    assert missing_numbers("2 and 2", "3") == ("2",)
     assert missing_numbers("two", "zwei") == ()
+    assert missing_numbers("the 2nd street at 5pm", "die zweite Straße um 17 Uhr") == ()
+    assert missing_numbers("12/25", "25.12.") == ()
+
+
+def test_long_runs_are_read_in_linear_time():
+    began = time.perf_counter()
+    for text in ("a" * 200_000, "www." + "." * 200_000, "a." * 100_000 + "@", "<" * 200_000, "<a " * 60_000):
+        take_out(text)
+    assert time.perf_counter() - began < 5

@@ -72,24 +72,31 @@ class Command:
         """The teacher's translations, kept line by line in a file beside the corpus."""
         from sundae.model import Sundae
 
+        settings = teacher.config.baseline
+        if self.beam is not None:
+            if isinstance(teacher, Sundae):
+                raise UsageError(f"--beam {self.beam}", why="a SUNDAE teacher has no beam")
+            settings = replace(settings, beam=self.beam)
         done.parent.mkdir(parents=True, exist_ok=True)
-        made_of = json.dumps(
-            {"teacher": self.teacher, "beam": self.beam, "sources": crc32("\n".join(sources).encode())}
-        )
-        head, *whole = done.read_text(encoding="utf-8").split("\n")[:-1] if done.exists() else [made_of]
+        facts = {"teacher": _fingerprint(teacher), "beam": self.beam, "sources": crc32("\n".join(sources).encode())}
+        made_of = json.dumps(facts)
+        kept = done.read_bytes() if done.exists() else b""
+        kept = kept[: kept.rfind(b"\n") + 1]  # a torn last line goes
+        head, *whole = kept.decode().split("\n")[:-1] if kept else [made_of]
         if head != made_of or len(whole) > len(sources):
             raise DataError(f"{done} holds other translations", why="of another corpus or teacher", hint="remove it")
-        done.write_text("".join(f"{line}\n" for line in (head, *whole)), encoding="utf-8")  # a torn last line goes
-        with done.open("a", encoding="utf-8") as file:
+        with done.open("ab") as file:
+            file.truncate(len(kept))
+            if not kept:
+                file.write(f"{made_of}\n".encode())
             for begin in range(len(whole), len(sources), CHUNK):
                 some = sources[begin : begin + CHUNK]
                 if isinstance(teacher, Sundae):
                     found = teacher.translate(some)
                 else:
-                    settings = teacher.config.baseline
-                    found = teacher.translate(some, baseline=replace(settings, beam=self.beam or settings.beam))
+                    found = teacher.translate(some, baseline=settings)
                 lines = [" ".join(each.text.split()) for each in found]
-                file.write("".join(f"{line}\n" for line in lines))
+                file.write("".join(f"{line}\n" for line in lines).encode())
                 file.flush()
                 whole += lines
                 if not self.quiet:
@@ -100,10 +107,14 @@ class Command:
         from sundae.text.prepare import prepare
         from sundae.text.recipe import Recipe
 
+        real = _texts(corpus, "train", "text")
+        empty = sum(not line for line in translations)
+        if empty:
+            sys.stderr.write(f"sundae: {empty} translations are empty; their targets stay as they were\n")
         with TemporaryDirectory() as folder:
             files = {
                 "source.txt": _texts(corpus, "train", "source"),
-                "target.txt": translations,
+                "target.txt": [new or old for new, old in zip(translations, real, strict=True)],
                 "held-out.source.txt": _texts(corpus, "validation", "source"),
                 "held-out.target.txt": _texts(corpus, "validation", "text"),
             }
@@ -113,6 +124,7 @@ class Command:
             recipe = Recipe(
                 kind="parallel",
                 inputs=tuple(paths[:2]),
+                validation="" if files["held-out.source.txt"] else "0",
                 validation_from=tuple(paths[2:]) if files["held-out.source.txt"] else (),
                 out=self.out,
                 tokenizer=corpus.tokenizer.kind,
@@ -127,4 +139,12 @@ class Command:
 def _texts(corpus: "Corpus", split: "SplitName", side: "Side") -> list[str]:
     part = corpus.split(split)
     read = part.source if side == "source" else part.text
-    return [" ".join(corpus.tokenizer.decode(read(row).tolist()).split()) for row in range(len(part))]
+    return [corpus.tokenizer.decode(read(row).tolist()).replace("\n", " ") for row in range(len(part))]
+
+
+def _fingerprint(teacher: "Model") -> int:
+    """Its weights in a number: the same name may stand for a model that was trained further."""
+    found = 0
+    for weight in teacher.network.state_dict().values():
+        found = crc32(weight.detach().cpu().contiguous().numpy().tobytes(), found)
+    return found

@@ -104,6 +104,8 @@ class Translation(_Reporting):
     """How many of the likeliest lengths SUNDAE tries."""
     rank: RankName | None = None
     """How SUNDAE's candidates are ranked: by score, if only one length is tried, else per token."""
+    free_numbers: bool = False
+    """Do not insist on the digits of a line's numbers."""
 
     def run(self) -> None:
         """Translate, score, report."""
@@ -116,6 +118,11 @@ class Translation(_Reporting):
         require_folder(self.hypotheses)
         model = load_model(self.model)
         grid = _combinations(self.overrides)
+        if not isinstance(model, Sundae):
+            given = [each for each in self.overrides if each.startswith("sampling.")]
+            given += [flag for flag in ("lengths", "rank") if getattr(self, flag) not in (None, 1)]
+            if given:
+                raise UsageError(given[0], why=f"{self.model} is not a SUNDAE model")
         if len(grid) > 1 and self.hypotheses is not None:
             raise UsageError("--hypotheses", why=f"there are {len(grid)} translations of each source")
 
@@ -131,8 +138,10 @@ class Translation(_Reporting):
                 many = model.translate_many(sources, baseline=config.baseline, progress=progress, say=say)
             return [found[0] for found in many]
 
-        config = _configured(model, grid[0]).to_dict()
+        config: dict[str, Any] = _configured(model, grid[0]).to_dict()
+        config["translation"] = {"lengths": self.lengths, "rank": self.rank, "free_numbers": self.free_numbers}
         if len(grid) > 1:
+            config["sweep"] = list(self.overrides)
             written = {" ".join(each): translate(each) for each in grid}
             table = sweep_table(written, references=references, tokenised=self.tokenised)
             self.publish(f"Translation by {self.model}", tables=[table], config=config)
@@ -150,7 +159,7 @@ class Translation(_Reporting):
         """As `sundae translate` takes them."""
         from sundae.decoding.translation import TranslateSettings
 
-        return TranslateSettings(seed=self.seed, lengths=self.lengths, by=self.rank)
+        return TranslateSettings(seed=self.seed, lengths=self.lengths, by=self.rank, keep_numbers=not self.free_numbers)
 
 
 def _combinations(overrides: Sequence[str]) -> list[tuple[str, ...]]:
@@ -191,7 +200,9 @@ class Steps(_Reporting):
         signature = ""
         for temperature in self.temperatures:
             sampling = replace(model.config.sampling, steps=self.steps, temperature=temperature)
-            grown, signature = by_step(model, sources, references, sampling=sampling, tokenised=self.tokenised)
+            grown, signature = by_step(
+                model, sources, references, sampling=sampling, seed=self.seed, tokenised=self.tokenised
+            )
             rows += [
                 {"temperature": temperature, "step": each.step, "BLEU": each.bleu, "model score": each.score}
                 for each in grown

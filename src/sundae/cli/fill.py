@@ -69,4 +69,4 @@ class Command(WritingFlags):
         self.write("".join(lines))
         if filled:
             best = filled[0][0]
-            self.save_trace(looking, "fill", sampling, row=best.row, score=best.score)
+            self.save_trace(looking, "fill", sampling, row=best.row, text=best.text, score=best.score)

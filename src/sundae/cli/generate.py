@@ -50,4 +50,4 @@ class Command(WritingFlags):
                 best = best or written[0]
         self.write(content)
         if best is not None:
-            self.save_trace(looking, "generate", sampling, row=best.row, score=best.score)
+            self.save_trace(looking, "generate", sampling, row=best.row, text=best.text, score=best.score)

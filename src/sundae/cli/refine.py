@@ -63,6 +63,8 @@ class Command(ChainFlags):
         if isinstance(model, AutoregressiveTwin):
             raise UsageError(f"{self.model} cannot refine", why="it writes from left to right")
         readers = self._readers(model, draft)
+        if len(readers) > 1 and (self.trace is not None or self.html is not None):
+            raise UsageError("--trace and --html", why=f"show one line, and there are {len(readers)}")
         if self.suggest:
             self._suggest(readers)
             return
@@ -80,7 +82,9 @@ class Command(ChainFlags):
                 done += len(reader.stretches)
         before, refined = _joined(parts)
         self.write(self._result(before, refined))
-        self.save_trace(looking, "refine", sampling, row=refined.row, score=refined.score)
+        _, first = parts[0]
+        source = None if self.source is None else read_text(self.source).split("\n")[0]
+        self.save_trace(looking, "refine", sampling, row=first.row, text=first.text, score=first.score, source=source)
 
     def _readers(self, model: "Sundae", draft: str) -> "list[Refinery]":
         """One for the draft, or with a source one for each of its lines."""

@@ -11,6 +11,7 @@ from tyro.conf import Positional, arg
 from sundae.cli.writing import ChainFlags, read_file, read_text, split_words
 from sundae.config import RankName
 from sundae.errors import DataError, UsageError
+from sundae.text.placeables import take_out
 
 if TYPE_CHECKING:
     from sundae.decoding.written import Written
@@ -27,13 +28,14 @@ class Command(ChainFlags):
     """Translate lines: each canvas starts as noise and is improved in a few parallel steps.
 
     One line in gives one line out; an empty line stays empty.  Tags and addresses come back as they were, lines that
-    are too long for the model are translated sentence by sentence, and the digits of numbers are kept.
+    are too long for the model are translated sentence by sentence, and SUNDAE keeps the digits of numbers.
     """
 
     text: Annotated[Positional[str], arg(metavar="TEXT|FILE|-")]
     """A text, a file, or - for standard input; every line is translated."""
     count: Annotated[int, arg(name="n", aliases=["-n"], metavar="N")] = 1
-    """How many translations of each line, best first; more than one are printed as with --tsv."""
+    """How many translations of each line, best first; more than one are printed as with --tsv.  A twin's beam grows
+    to that."""
     candidates: Annotated[int | None, arg(metavar="N")] = None
     """Chains for each length; their best is taken."""
     lengths: Annotated[int, arg(metavar="K")] = 1
@@ -42,6 +44,8 @@ class Command(ChainFlags):
     """How candidates are ranked: by score, if only one length is tried, else per token; mbr is agreement."""
     terms: Annotated[Path | None, arg(metavar="FILE")] = None
     """Terminology: lines of a source term, a tab and the words that a translation of it must hold."""
+    free_numbers: bool = False
+    """Do not insist on the digits of a line's numbers."""
     tsv: bool = False
     """Lines are read and written in columns: the first one is translated, and translation and score are added."""
 
@@ -49,7 +53,8 @@ class Command(ChainFlags):
         """Print -n translations of each line."""
         from sundae.model import Sundae
 
-        lines = [line.removesuffix("\r") for line in read_text(self.text).removesuffix("\n").split("\n")]
+        content = read_text(self.text).removesuffix("\n")
+        lines = [line.removesuffix("\r") for line in content.split("\n")] if content else []
         sources = [line.partition("\t")[0] for line in lines] if self.tsv else lines
         if len(sources) > 1 and (self.trace is not None or self.html is not None):
             raise UsageError("--trace and --html", why=f"show one line, and there are {len(sources)}")
@@ -58,12 +63,11 @@ class Command(ChainFlags):
         terms = {} if self.terms is None else read_terms(self.terms)
         model = self.load_any()
         if isinstance(model, Sundae):
-            found = self._denoise(model, sources, terms)
+            self._denoise(model, lines, sources, terms)
         else:
-            found = self._baseline(model, sources, terms)
-        self.write("".join(self._lines(*each) for each in zip(lines, sources, found, strict=True)))
+            self._print(lines, sources, self._baseline(model, sources, terms))
 
-    def _denoise(self, model: "Sundae", sources: list[str], terms: dict[str, str]) -> "list[list[Written]]":
+    def _denoise(self, model: "Sundae", lines: list[str], sources: list[str], terms: dict[str, str]) -> None:
         from sundae.decoding.translation import TranslateSettings
 
         sampling = self.sampling(model.config.sampling)
@@ -76,25 +80,31 @@ class Command(ChainFlags):
             seed=self.seed,
             banned=split_words(self.ban),
             terms=terms,
+            keep_numbers=not self.free_numbers,
         )
-        with self.onlookers(model, steps=sampling.steps) as looking:
-            found: list[list[Written]] = []
+        found: list[list[Written]] = []
+        with self.onlookers(model, steps=sampling.steps, every=True) as looking:
             if looking:  # the first line, which gets what it would get among the others
-                found = model.translate_many(sources[:1], sampling=sampling, settings=settings, watch=looking)
+                found = model.translate_many(sources[:1], sampling=sampling, settings=settings, watch=looking, say=say)
         with self.progress("lines", len(sources)) as progress:
             found += model.translate_many(
                 sources[len(found) :], sampling=sampling, settings=settings, progress=progress, say=say
             )
-        best = found[0][0]
-        self.save_trace(looking, "translate", sampling, row=best.row, score=best.score, source=sources[0])
-        return found
+        self._print(lines, sources, found)
+        if looking and found:
+            best = found[0][0]
+            text, _ = take_out(best.text)  # a chain writes no tags
+            self.save_trace(
+                looking, "translate", sampling, row=best.row, text=text, score=best.score, source=sources[0]
+            )
 
     def _baseline(
         self, model: "AutoregressiveTwin | MaskPredictTranslator", sources: list[str], terms: dict[str, str]
     ) -> "list[list[Written]]":
         only_chain = ("steps", "temperature", "rule", "schedule", "share", "top_k", "top_p", "trace", "html", "rank")
         given = [name for name in (*only_chain, "candidates") if getattr(self, name) is not None]
-        given += [name for name, value in (("ban", self.ban), ("watch", self.watch), ("terms", terms)) if value]
+        others = {"ban": self.ban, "watch": self.watch, "terms": terms, "free-numbers": self.free_numbers}
+        given += [name for name, value in others.items() if value]
         if given or self.lengths > 1:
             raise UsageError(f"--{(given or ['lengths'])[0]}", why=f"{self.model} is not a SUNDAE model")
         from sundae.model import AutoregressiveTwin
@@ -105,13 +115,19 @@ class Command(ChainFlags):
         with self.progress("lines", len(sources)) as progress:
             return model.translate_many(sources, baseline=settings, count=self.count, progress=progress, say=say)
 
+    def _print(self, lines: list[str], sources: list[str], found: "list[list[Written]]") -> None:
+        self.write("".join(self._lines(*each) for each in zip(lines, sources, found, strict=True)))
+
     def _lines(self, line: str, source: str, found: "list[Written]") -> str:
         shown: list[str] = []
+        if not self.tsv:
+            line = line.replace("\t", " ")
         for each in found:
             text = " ".join(each.text.splitlines())
             if self.json:
                 figures = {"score": round(each.score, 4), "steps": each.steps, "network_calls": each.network_calls}
-                shown.append(json.dumps({"source": source, "text": text, **figures}, ensure_ascii=False))
+                columns = {"columns": line.split("\t")[1:]} if self.tsv else {}
+                shown.append(json.dumps({"source": source, **columns, "text": text, **figures}, ensure_ascii=False))
             elif self.tsv or self.count > 1:
                 shown.append("\t".join([line, text.replace("\t", " "), f"{each.score:.4f}"]))
             else:
@@ -128,5 +144,7 @@ def read_terms(path: Path) -> dict[str, str]:
             continue
         if not tab or not term.strip() or not target.strip():
             raise DataError(f"{path}, line {number}", why="must be a source term, a tab and its translation")
+        if term.strip() in terms:
+            raise DataError(f"{path}, line {number}", why=f"the term {term.strip()!r} stands there twice")
         terms[term.strip()] = target.strip()
     return terms

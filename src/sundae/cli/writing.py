@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from sundae.core.sampling import ChainState
     from sundae.decoding.constraints import Constraints
     from sundae.decoding.reading import Onlooker, Reading
-    from sundae.decoding.trace import Recorder
+    from sundae.decoding.trace import Recorder, TracedRow
     from sundae.decoding.written import Written
     from sundae.model import Model, Sundae
 
@@ -105,11 +106,11 @@ def write_file(path: Path, content: str) -> None:
 
 
 class Onlookers:
-    """The animation and the recorder, as one watch of the first run that they are shown."""
+    """The animation and the recorders, as one watch; the first run is recorded, or with `every` each one."""
 
-    def __init__(self, shown: "Onlooker | None", *, traced: bool) -> None:
-        self._shown, self._traced = shown, traced
-        self.recorder: Recorder | None = None
+    def __init__(self, shown: "Onlooker | None", *, traced: bool, every: bool = False) -> None:
+        self._shown, self._traced, self._every = shown, traced, every
+        self.recorders: list[Recorder] = []
 
     def __bool__(self) -> bool:
         return self._shown is not None or self._traced
@@ -120,17 +121,26 @@ class Onlookers:
 
         if self._shown is not None:
             self._shown.begin(reading)
-        self._recording = self._traced and self.recorder is None
+        self._recording = self._traced and (self._every or not self.recorders)
         if self._recording:
             assert reading.denoiser is not None, "a verb tells whoever records who can be asked"
-            self.recorder = Recorder(reading.denoiser, reading=reading)
+            self.recorders.append(Recorder(reading.denoiser, reading=reading))
 
     def __call__(self, state: "ChainState") -> None:
         """Show and keep a state."""
         if self._shown is not None:
             self._shown(state)
-        if self._recording and self.recorder is not None:
-            self.recorder(state)
+        if self._recording:
+            self.recorders[-1](state)
+
+    def row(self, number: int, *, text: str, score: float, source: str | None) -> "TracedRow | None":
+        """What happened to the row that ended as this text, in whichever run; else to the row of that number."""
+        for recorder in reversed(self.recorders):
+            if recorder.has(number):
+                found = recorder.row(number, score=score, source=source)
+                if found.text == text or not self._every:
+                    return found
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,13 +182,13 @@ class ChainFlags(ModelFlags):
         return replace(usual, **given)
 
     @contextmanager
-    def onlookers(self, model: "Sundae", *, steps: int) -> "Iterator[Onlookers]":
-        """Whoever watches the chain."""
+    def onlookers(self, model: "Sundae", *, steps: int, every: bool = False) -> "Iterator[Onlookers]":
+        """Whoever watches the chain; `every` run of it is recorded, or the first."""
         from sundae.cli.watching import watching
 
         with ExitStack() as stack:
             shown = stack.enter_context(watching(model.tokenizer, steps=steps)) if self.watch else None
-            yield Onlookers(shown, traced=bool(self.trace or self.html))
+            yield Onlookers(shown, traced=bool(self.trace or self.html), every=every)
 
     def save_trace(
         self,
@@ -187,17 +197,19 @@ class ChainFlags(ModelFlags):
         sampling: SamplingConfig,
         *,
         row: int,
+        text: str,
         score: float,
         source: str | None = None,
     ) -> None:
         """Write what the onlookers saw of one row."""
-        if looking.recorder is None:
+        if self.trace is None and self.html is None:
             return
-        if not looking.recorder.has(row):
+        traced = looking.row(row, text=text, score=score, source=source)
+        if traced is None:
             raise UsageError(
                 "--trace and --html",
-                why="the best text was not in the first batch, the traced one",
-                hint="fewer texts",
+                why="no chain that was watched wrote this text" if looking.recorders else "no chain ran",
+                hint="one short text",
             )
         from sundae.decoding.trace import Trace
         from sundae.decoding.viewer import render_html
@@ -207,7 +219,7 @@ class ChainFlags(ModelFlags):
             model=Path(self.model).name,
             seed=self.seed,
             sampling=asdict(sampling),
-            rows=(looking.recorder.row(row, score=score, source=source),),
+            rows=(traced,),
         )
         if self.trace is not None:
             write_file(self.trace, trace.to_json())
@@ -317,6 +329,8 @@ def read_text(argument: str) -> str:
         return read_all()
     try:
         if not Path(argument).is_file():
+            if re.fullmatch(r"\S+\.(txt|md|tsv|csv|jsonl?)", argument):
+                raise DataError(f"there is no file {argument}")
             return argument
     except OSError:  # longer than any file name
         return argument
@@ -326,7 +340,7 @@ def read_text(argument: str) -> str:
 def read_file(path: Path) -> str:
     """The content of a file."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not valid UTF-8", why=f"byte {error.start}: {error.reason}") from None
     except OSError as error:

@@ -58,7 +58,7 @@ def translate_lines(
         some = wanted[begin : begin + BATCH]
         done |= dict(zip(some, translate(some), strict=True))
         if progress is not None:
-            progress(sum(all(part in done for part in line.parts) for line in read))
+            progress(len(lines) * len(done) // len(wanted))
     return [_joined([done[part] for part in line.parts], line.placeables, count) for line in read]
 
 

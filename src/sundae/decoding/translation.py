@@ -23,7 +23,7 @@ from sundae.decoding.rank import rank
 from sundae.decoding.shapes import phrase_pattern
 from sundae.decoding.written import Written
 from sundae.errors import UsageError
-from sundae.text.placeables import missing_numbers
+from sundae.text.placeables import digits, missing_numbers, numbers_in
 from sundae.text.sources import pad_sources
 
 SCORED = 64
@@ -38,7 +38,8 @@ class TranslateSettings:
 
     `lengths` of the likeliest target lengths are tried, with `sampling.candidates` chains each; the best `count`
     different texts are given.  Candidates on one canvas are ranked by their score, else per token, unless `by` says
-    otherwise.  `terms` has for words of a source those that its translation must hold.
+    otherwise.  `terms` has for words of a source those that its translation must hold; of terms that overlap in the
+    source the longest counts.
     """
 
     count: int = 1
@@ -57,16 +58,30 @@ class TranslateSettings:
         for source, target in self.terms.items():
             if not source.strip() or not target.strip():
                 raise UsageError(f"the term {source!r} = {target!r}", why="has an empty side")
+        Constraints(banned=self.banned, must=tuple(self.terms.values()))  # refuses what contradicts itself
 
-    def needed(self, source: str, translation: str) -> tuple[str, ...]:
-        """What the translation of a source lacks."""
-        asked = [
-            target
-            for term, target in self.terms.items()
-            if re.search(phrase_pattern(term), source, re.IGNORECASE)
-            and not re.search(phrase_pattern(target), translation, re.IGNORECASE)
-        ]
-        return (*asked, *(missing_numbers(source, translation) if self.keep_numbers else ()))
+    def required(self, source: str) -> tuple[str, ...]:
+        """All that a translation of this source must hold: terms, and numbers unless they are banned."""
+        taken: list[tuple[int, int]] = []
+        asked: list[str] = []
+        for term in sorted(self.terms, key=len, reverse=True):
+            for found in re.finditer(phrase_pattern(term), source, re.IGNORECASE):
+                if all(found.end() <= begin or end <= found.start() for begin, end in taken):
+                    taken.append(found.span())
+                    asked.append(self.terms[term])
+        numbers = numbers_in(source) if self.keep_numbers else []
+        banned = Constraints(banned=self.banned)
+        return tuple(dict.fromkeys((*asked, *(each for each in numbers if not banned.find_banned(each)))))
+
+    def lacking(self, source: str, translation: str) -> tuple[str, ...]:
+        """What of it a translation lacks."""
+        numbers = set(numbers_in(source))
+        absent = set(missing_numbers(source, translation))
+        return tuple(
+            word
+            for word in self.required(source)
+            if (word in absent if word in numbers else not re.search(phrase_pattern(word), translation, re.IGNORECASE))
+        )
 
 
 @dataclass(frozen=True)
@@ -81,25 +96,41 @@ class Translator:
 
     @torch.no_grad()
     def translate(self, sources: Sequence[str], *, halves: Tensor | None = None) -> list[list[Written]]:
-        """For each source its best translations; `halves` are their (halved) lengths, if they are known."""
+        """For each source its best translations; `halves` are their (halved) lengths, if they are known.
+
+        Where the translations lack words that they must hold, the chain runs again with those words locked at many
+        places, and whatever then lacks least comes first.
+        """
         encoded = self._encode(sources)
         halves = self._lengths(encoded) if halves is None else halves[:, None]
-        free = self._run(encoded, sources, halves, [()] * len(sources))
-        lacking = {
-            number: needed
-            for number, (source, found) in enumerate(zip(sources, free, strict=True))
-            if (needed := self.settings.needed(source, found[0].text))
-        }
-        if not lacking:
-            return free
-        rows = torch.tensor(list(lacking))
-        some = [sources[number] for number in lacking]
-        part = (encoded[0][rows], encoded[1][rows])
-        locked = self._run(part, some, halves[rows], list(lacking.values()))
-        for number, found in zip(lacking, locked, strict=True):
-            # What did not fit at any place is left out rather than the translation.
-            free[number] = found or free[number]
-        return free
+        found = self._run(encoded, sources, halves, [()] * len(sources))
+        again = [
+            number
+            for number, (source, own) in enumerate(zip(sources, found, strict=True))
+            if any(self.settings.lacking(source, each.text) for each in own)
+        ]
+        if again:
+            rows = torch.tensor(again)
+            some = [sources[number] for number in again]
+            words = [self._words(sources[number], found[number][0].text) for number in again]
+            locked = self._run((encoded[0][rows], encoded[1][rows]), some, halves[rows], words)
+            for number, own in zip(again, locked, strict=True):
+                found[number] = self._merged(sources[number], found[number], own)
+        return found
+
+    def _words(self, source: str, translation: str) -> tuple[str, ...]:
+        """What is to be locked: what the vocabulary can write, a number in the form that the translation gave it."""
+        given = {digits(number): number for number in re.findall(r"\d+(?:[.,]\d+)*", translation)}
+        words = [given.get(digits(word), word) if digits(word) else word for word in self.settings.required(source)]
+        spell, decode = self.desk.spell, self.desk.tokenizer.decode
+        return tuple(word for word in words if decode(spell(word, after_space=True)).strip() == word)
+
+    def _merged(self, source: str, free: list[Written], locked: list[Written]) -> list[Written]:
+        spent = max(each.network_calls for each in free)
+        dearer = [replace(each, network_calls=each.network_calls + spent) for each in locked]
+        every = list({each.text: each for each in (*free, *dearer)}.values())
+        every.sort(key=lambda each: len(self.settings.lacking(source, each.text)))
+        return every[: self.settings.count]
 
     @torch.no_grad()
     def score(self, sources: Sequence[str], texts: Sequence[str]) -> list[float]:
@@ -181,7 +212,7 @@ class Translator:
                 sampling=self.sampling,
                 seed=self.settings.seed,
                 constraints=Constraints(banned=self.settings.banned),
-                watch=self.watch if not any(needed) else None,
+                watch=self.watch,
             )
         found: list[list[Written]] = []
         begin = 0
@@ -197,7 +228,8 @@ class Translator:
         empty = Layout((Piece((PAD,) * width, classes=(FREE_OR_END,) * width),))
         placed = (place_words(empty, words, self.desk, seed=seed) for seed in range(4 * PLACES))
         different = dict.fromkeys(layout for layout in placed if layout is not None)
-        return list(different)[:PLACES]
+        # Where there is no room for all, there may be for fewer.
+        return list(different)[:PLACES] or (self._layouts(width, words[:-1]) if len(words) > 1 else [])
 
     def _ranked(self, outcomes: Sequence[Outcome], first: int, *, by_score: bool) -> list[Written]:
         texts = [self._text(outcome.tokens) for outcome in outcomes]

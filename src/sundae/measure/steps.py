@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sundae.config import SamplingConfig
 from sundae.core.sampling import ChainState, model_score
+from sundae.decoding.desk import batch_rows
 from sundae.decoding.reading import Reading
 from sundae.decoding.translation import TranslateSettings
 from sundae.measure.bleu import corpus_bleu, tokenised_bleu
@@ -48,17 +49,29 @@ class _Keeper:
 
 
 def by_step(
-    model: Sundae, sources: Sequence[str], references: Sequence[str], *, sampling: SamplingConfig, tokenised: bool
+    model: Sundae,
+    sources: Sequence[str],
+    references: Sequence[str],
+    *,
+    sampling: SamplingConfig,
+    seed: int = 0,
+    tokenised: bool = False,
 ) -> tuple[list[Step], str]:
-    """One chain for each source, looked at after every step (0 is the noise); and BLEU's signature."""
+    """One chain for each source, looked at after every step (0 is the noise); and BLEU's signature.
+
+    Sources are taken as they are: one that is too long for the network is cropped.
+    """
     sampling = replace(sampling, candidates=1)
     order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
     texts: list[dict[int, str]] = [{} for _ in range(sampling.steps + 1)]
     scores = torch.zeros(sampling.steps + 1, dtype=torch.float64)
-    for begin in range(0, len(order), _BATCH):
-        some = order[begin : begin + _BATCH]
+    batch = min(_BATCH, batch_rows(canvas=model.config.network.canvas, vocabulary_size=model.vocabulary_size))
+    for begin in range(0, len(order), batch):
+        some = order[begin : begin + batch]
         keeper = _Keeper()
-        translator = model.translator(sampling=sampling, settings=TranslateSettings(keep_numbers=False), watch=keeper)
+        translator = model.translator(
+            sampling=sampling, settings=TranslateSettings(seed=seed, keep_numbers=False), watch=keeper
+        )
         translator.translate([sources[number] for number in some])
         for step in range(sampling.steps + 1):
             now = min(step, len(keeper.states) - 1)  # all rows may have settled before
