@@ -44,7 +44,7 @@ def main() -> None:
     model, twin = Sundae.from_pretrained(arguments.model), load_model(arguments.twin)
     assert isinstance(twin, AutoregressiveTwin)
     sources = arguments.source.read_text(encoding="utf-8").splitlines()[: arguments.sentences]
-    settings = TranslateSettings(keep_numbers=False)
+    settings = TranslateSettings(keep_numbers=False, scored=False)  # of one candidate nobody asks for a score
     tables: list[Table] = []
     for batch in (1, len(sources)):
         groups = [sources[begin : begin + batch] for begin in range(0, len(sources), batch)]

@@ -78,6 +78,18 @@ def test_mixed_lengths_in_a_batch_equal_line_by_line(model: Sundae, pairs: Corpu
         ]
 
 
+def test_a_single_candidate_needs_no_score(model: Sundae, pairs: Corpus):
+    sources = sides(pairs)[0][:5]
+    one = replace(QUICK, candidates=1)
+    plain = model.translate(sources, sampling=one, settings=TranslateSettings(scored=False))
+    scored = model.translate(sources, sampling=one)
+    assert [each.text for each in plain] == [each.text for each in scored]
+    assert all(each.score == 0 for each in plain)
+    assert all(each.score < 0 for each in scored)
+    several = model.translate(sources, sampling=QUICK, settings=TranslateSettings(scored=False))
+    assert [each.text for each in several] == [each.text for each in model.translate(sources, sampling=QUICK)]
+
+
 def test_empty_lines_stay_empty_lines(model: Sundae):
     written = model.translate(["", "the cat", "  ", "\t"], sampling=QUICK)
     assert [bool(each.text) for each in written] == [False, True, False, False]

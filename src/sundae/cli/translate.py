@@ -81,6 +81,7 @@ class Command(ChainFlags):
             banned=split_words(self.ban),
             terms=terms,
             keep_numbers=not self.free_numbers,
+            scored=self.json or self.tsv or self.count > 1 or self.trace is not None or self.html is not None,
         )
         found: list[list[Written]] = []
         with self.onlookers(model, steps=sampling.steps, every=True) as looking:

@@ -92,11 +92,12 @@ def run_orders(
     constraints: Constraints | None = None,
     watch: Watch | None = None,
     progress: Callable[[int], None] | None = None,
+    scored: bool = True,
 ) -> list[Outcome]:
     """Run all rows to their end, batch by batch; `watch` sees the first batch.
 
     The denoiser is asked about rows by their numbers among all orders.  `head` turns its hidden states into logits:
-    what did not change is not computed again.
+    what did not change is not computed again.  A score costs one more call; without it the scores are 0.
     """
     size = len(desk.shapes.begins)
     rows = batch_rows(canvas=desk.canvas, vocabulary_size=size)
@@ -114,7 +115,7 @@ def run_orders(
             rule, asked = Guarded(rule, guard), guard.offer(constrained(reusing, canvas))
         states = run_canvas(asked, canvas, sampling=sampling, vocabulary_size=size, seed=seed, rule=rule, start=start)
         seen = together(_reading(some, canvas, desk, own), watch) if watch is not None and begin == 0 else None
-        outcomes += _outcomes(*_drained(states, reusing, seen), canvas, own)
+        outcomes += _outcomes(*_drained(states, reusing, seen), canvas, own if scored else None)
         if progress is not None:
             progress(len(outcomes))
     return outcomes
@@ -148,10 +149,12 @@ def _drained(states: Iterator[ChainState], reusing: Reusing, watch: Watch | None
         state = following
 
 
-def _outcomes(state: ChainState, steps: list[int], canvas: Canvas, denoiser: Denoiser) -> list[Outcome]:
-    score = model_score(denoiser, state.tokens, inside=canvas.inside)
+def _outcomes(state: ChainState, steps: list[int], canvas: Canvas, judge: Denoiser | None) -> list[Outcome]:
+    scores = [0.0] * len(state.tokens)
+    if judge is not None:
+        scores = model_score(judge, state.tokens, inside=canvas.inside).total.tolist()
     length = text_length(state.tokens.masked_fill(~canvas.inside, PAD))
     return [
-        Outcome(tokens.tolist(), float(score.total[row]), int(length[row]), steps[row], int(state.calls[row]))
+        Outcome(tokens.tolist(), scores[row], int(length[row]), steps[row], int(state.calls[row]))
         for row, tokens in enumerate(state.tokens)
     ]

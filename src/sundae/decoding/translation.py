@@ -49,6 +49,8 @@ class TranslateSettings:
     banned: tuple[str, ...] = ()
     terms: Mapping[str, str] = field(default_factory=dict[str, str])
     keep_numbers: bool = True
+    scored: bool = True
+    """Whether a single candidate is scored too, which costs one more network call."""
 
     def __post_init__(self) -> None:
         if self.count < 1 or self.lengths < 1:
@@ -213,6 +215,7 @@ class Translator:
                 seed=self.settings.seed,
                 constraints=Constraints(banned=self.settings.banned),
                 watch=self.watch,
+                scored=self.settings.scored or len(orders) > len(sources),
             )
         found: list[list[Written]] = []
         begin = 0
