@@ -25,7 +25,7 @@ import torch
 from sundae.baselines.models import AutoregressiveTwin
 from sundae.config import RankName, SamplingConfig
 from sundae.decoding.fill import FillSettings
-from sundae.measure.atomic import write_bytes
+from sundae.files import write_whole
 from sundae.measure.bootstrap import bootstrap_mean, bootstrap_mean_difference
 from sundae.measure.diversity import diversity
 from sundae.measure.evaluation import BlankItem, choose_blanks
@@ -76,7 +76,7 @@ class Measured:
 def kept(path: Path, make: Callable[[], Any]) -> Any:
     """What is in the file, or what is made now and kept there."""
     if not path.exists():
-        write_bytes(path, json.dumps(make(), ensure_ascii=False, indent=0).encode())
+        write_whole(path, json.dumps(make(), ensure_ascii=False, indent=0))
     return json.loads(path.read_text(encoding="utf-8"))
 
 

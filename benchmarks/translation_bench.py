@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sundae.config import BaselineConfig, SamplingConfig
 from sundae.decoding.written import Written
-from sundae.measure.atomic import write_bytes
+from sundae.files import write_whole
 from sundae.measure.bleu import bleu_interval, compare_bleu, corpus_chrf
 from sundae.measure.diversity import diversity
 from sundae.measure.evaluation import length_accuracy
@@ -79,7 +79,7 @@ class Bench(ABC):
         """A split as two files, for `sundae prepare`."""
         files = [self.work / "texts" / f"{corpus}.{split}.{side}" for side in ("source", "target")]
         for file, lines in zip(files, self.lines(corpus, split), strict=True):
-            write_bytes(file, "".join(f"{line}\n" for line in lines).encode())
+            write_whole(file, "".join(f"{line}\n" for line in lines))
         return files
 
     def trained(self, name: str) -> Path:
@@ -116,7 +116,7 @@ class Bench(ABC):
                 assert isinstance(what, BaselineConfig)
                 found = model.translate(sources, baseline=what)
             content = [[each.text, each.score, each.steps, each.network_calls] for each in found]
-            write_bytes(path, json.dumps(content, ensure_ascii=False, indent=0).encode())
+            write_whole(path, json.dumps(content, ensure_ascii=False, indent=0))
         return [Written(*each) for each in json.loads(path.read_text(encoding="utf-8"))]
 
     def row(self, name: str, split: str, what: Settings, *, oracle: bool = False, **labels: Cell) -> dict[str, Cell]:

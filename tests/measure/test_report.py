@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sundae import files
 from sundae.errors import DataError, UsageError
-from sundae.measure import atomic
 from sundae.measure.bootstrap import Interval
 from sundae.measure.provenance import Commit, Machine, find_commit, find_machine, find_versions
 from sundae.measure.report import Cell, Report, Table, make_report, read_report
@@ -90,14 +90,14 @@ def test_write_and_read(tmp_path: Path):
 
 
 def test_an_interrupted_write_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = atomic.write_bytes(tmp_path / "a.txt", b"old")
+    path = files.write_whole(tmp_path / "a.txt", b"old")
 
     def fail(_descriptor: int) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(atomic.os, "fsync", fail)
+    monkeypatch.setattr(files.os, "fsync", fail)
     with pytest.raises(OSError, match="disk full"):
-        atomic.write_bytes(path, b"new")
+        files.write_whole(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 

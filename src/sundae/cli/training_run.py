@@ -15,6 +15,7 @@ from sundae.config import RunConfig, read_config
 from sundae.core.network import Transformer
 from sundae.core.noise import Noise
 from sundae.errors import CapabilityError, UsageError
+from sundae.files import write_whole
 from sundae.folder import model_card
 from sundae.machine import keep_memory, probe_bfloat16
 from sundae.measure.bleu import corpus_bleu
@@ -22,7 +23,7 @@ from sundae.model import AutoregressiveTwin, Sundae, as_model, load_model, save_
 from sundae.text.corpus import Corpus
 from sundae.text.tokenizer import Tokenizer
 from sundae.training.batches import Batch, plan_for
-from sundae.training.checkpoint import locked, write_text
+from sundae.training.checkpoint import locked
 from sundae.training.loop import Trainer, Validation, final_weights, resume, train
 from sundae.training.losses import validate
 from sundae.training.metrics import JsonLog, Log, TensorBoardLog
@@ -136,7 +137,8 @@ def _check_machine(config: RunConfig) -> None:
 def _claim(command: "Command", config: RunConfig) -> None:
     """Refuse a folder that holds something else; with --force, empty it."""
     run, described = command.out, command.out / "config.json"
-    strangers = sorted(entry.name for entry in run.iterdir() if entry.name not in _OURS)
+    # What begins with a dot was being written when a run was killed.
+    strangers = sorted(entry.name for entry in run.iterdir() if entry.name not in _OURS and entry.name[0] != ".")
     if strangers:
         raise UsageError(f"{run} is not a run", why=f"it holds {strangers[0]}", hint="another --out")
     if command.force:
@@ -152,7 +154,7 @@ def _claim(command: "Command", config: RunConfig) -> None:
                 hint="another --out, or --force to remove it and start anew",
             )
     else:
-        write_text(described, config.to_json())
+        write_whole(described, config.to_json())
 
 
 def _difference(before: RunConfig, now: RunConfig) -> str:

@@ -14,6 +14,7 @@ from tyro.conf import arg
 
 from sundae.config import RuleName, SamplingConfig, ScheduleName
 from sundae.errors import DataError, UsageError
+from sundae.files import write_whole
 
 if TYPE_CHECKING:
     from sundae.baselines.models import AutoregressiveTwin, Draw
@@ -93,15 +94,12 @@ def require_folder(*files: Path | None) -> None:
 def write_file(path: Path, content: str) -> None:
     """A file is either written as a whole or left as it was; what is no plain file, such as a pipe, is written to."""
     path = path.resolve()
-    temporary = path.with_name(f".writing-{path.name}")
     try:
         if path.exists() and not path.is_file():
             path.write_text(content, encoding="utf-8")
-            return
-        temporary.write_text(content, encoding="utf-8")
-        temporary.replace(path)
+        else:
+            write_whole(path, content)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise DataError(f"cannot write {path}", why=error.strerror or str(error)) from None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sundae.errors import CapabilityError, DataError, UsageError
-from sundae.measure.atomic import write_bytes
+from sundae.files import write_whole
 
 # Okabe and Ito's palette without its yellow, which is too pale on white; markers repeat the distinction without colour.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -93,4 +93,4 @@ def plot(
 def _write(figure: Any, path: Path, format_: str) -> Path:
     content = io.BytesIO()
     figure.savefig(content, format=format_, metadata={"Date": None} if format_ == "svg" else {"Software": None})
-    return write_bytes(path, content.getvalue())
+    return write_whole(path, content.getvalue())

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sundae.errors import DataError, UsageError
-from sundae.measure.atomic import write_bytes
+from sundae.files import write_whole
 from sundae.measure.bootstrap import Interval
 from sundae.measure.provenance import PACKAGES, Commit, Machine, find_commit, find_machine, find_versions
 
@@ -109,8 +109,8 @@ class Report:
         if not name or Path(name).name != name:
             raise UsageError(f"report name {name!r}", why="it is the name of a file, without a folder")
         return (
-            write_bytes(folder / f"{name}.json", self.to_json().encode()),
-            write_bytes(folder / f"{name}.md", self.markdown().encode()),
+            write_whole(folder / f"{name}.json", self.to_json()),
+            write_whole(folder / f"{name}.md", self.markdown()),
         )
 
 

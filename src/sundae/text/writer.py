@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sundae.errors import DataError, UsageError
+from sundae.files import flush
 from sundae.text.envelope import FILE_NAME as TOKENIZER_FILE
 
 CORPUS_FILE = "corpus.json"
@@ -140,15 +141,7 @@ def _sync_tree(folder: Path) -> None:
     """Make sure that the content is on the disk before the name is."""
     for here, _, names in os.walk(folder):
         for path in (*(Path(here, name) for name in names), Path(here)):
-            _sync(path)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+            flush(path)
 
 
 def _take_place(temporary: Path, target: Path) -> None:
@@ -163,4 +156,4 @@ def _take_place(temporary: Path, target: Path) -> None:
         shutil.rmtree(aside)
     else:
         temporary.rename(target)
-    _sync(target.parent)
+    flush(target.parent)

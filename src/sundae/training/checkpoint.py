@@ -21,6 +21,7 @@ from safetensors.torch import load, save_file
 from torch import Tensor
 
 from sundae.errors import DataError, UsageError
+from sundae.files import flush, write_whole
 
 _PREFIX, _TEMPORARY = "step-", ".writing-"
 MANIFEST = "MANIFEST.json"
@@ -50,25 +51,6 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_text(path: Path, content: str) -> None:
-    """Replace a small file as a whole: it holds the old content or the new, never half of it."""
-    temporary = path.with_name(f"{_TEMPORARY}{path.name}")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    _flush(path.parent)
-
-
 def write_checkpoint(folder: Path, checkpoint: Checkpoint, *, keep: int) -> Path:
     """Write one checkpoint and then remove all but the newest `keep`."""
     final = folder / f"{_PREFIX}{checkpoint.step:09d}"
@@ -84,13 +66,13 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, *, keep: int) -> Path
         files = sorted(temporary.iterdir())
         manifest = {file.name: {"size": file.stat().st_size, "sha256": _digest(file)} for file in files}
         for file in files:
-            _flush(file)
-        write_text(temporary / MANIFEST, json.dumps(manifest, indent=2))
-        _flush(temporary)
+            flush(file)
+        write_whole(temporary / MANIFEST, json.dumps(manifest, indent=2))
+        flush(temporary)
         if final.exists():  # a damaged one that a resumed run has come past again
             shutil.rmtree(final)
         temporary.rename(final)
-        _flush(folder)
+        flush(folder)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         reason = os.strerror(errno.ENOSPC) if "No space left" in str(error) else str(error)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sundae.errors import CapabilityError
-from sundae.training.checkpoint import write_text
+from sundae.files import write_whole
 
 
 class Log(Protocol):
@@ -26,7 +26,7 @@ class JsonLog:
                         kept.append(line + "\n")
                 except (ValueError, KeyError, TypeError):
                     continue  # the line that a kill cut short
-            write_text(path, "".join(kept))
+            write_whole(path, "".join(kept))
         self._path = path
 
     def record(self, kind: str, step: int, figures: dict[str, Any]) -> None:
