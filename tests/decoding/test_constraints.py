@@ -1,5 +1,7 @@
 """The guard against banned phrases, on denoisers whose wishes are known."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -59,6 +61,17 @@ def test_what_was_taken_back_is_not_offered_again():
     assert filled("the [[1]] sees", wishing("cat", "dog"), Constraints(banned=("cat",))) == "the dog sees"
     banned = Constraints(banned=("cat", "dog", "bird"))
     assert filled("the [[1]] sees", wishing("cat", "dog", "bird", "river"), banned) == "the river sees"
+
+
+@pytest.mark.parametrize("rule", ["confidence", "predictor-corrector", "entropy-bounded", "low-temperature"])
+def test_the_last_step_leaves_no_noise_where_a_phrase_was_taken_back(rule):
+    """One step only, so that what is taken back is the noise of the start."""
+    sampling = replace(GREEDY, rule=rule, steps=1)
+    settings = FillSettings(candidates=1, constraints=Constraints(banned=("cat", "dog", "bird")))
+    template = [parse_template("the [[3]] sees")]
+    wanting = wishing("cat", "dog", "bird", "river")
+    (found,) = fill_templates(template, DESK, denoiser=wanting, head=head, sampling=sampling, settings=settings)[0]
+    assert found.text == "the river river river sees"
 
 
 def test_a_phrase_is_broken_and_its_words_stay_free():

@@ -162,7 +162,7 @@ class ChainFlags(ModelFlags):
     ban: Annotated[str, arg(metavar="WORDS")] = ""
     """Words and phrases that may appear at no step, separated by commas."""
     watch: bool = False
-    """Show every step on standard error."""
+    """Show every step on standard error; of several candidates, the first one's."""
     trace: Annotated[Path | None, arg(metavar="FILE")] = None
     """Write every step of the best text, with probabilities, as JSON."""
     html: Annotated[Path | None, arg(metavar="FILE")] = None

@@ -19,6 +19,9 @@ from sundae.decoding.shapes import phrase_pattern
 from sundae.errors import UsageError
 from sundae.text.tokenizer import Tokenizer
 
+MOST_REPAIRS = 16
+"""Tokens that are tried at most at a place where the last step brought a banned phrase."""
+
 
 @dataclass(frozen=True)
 class Constraints:
@@ -150,7 +153,11 @@ class Guard:
 
 @dataclass(frozen=True)
 class Guarded:
-    """Any step rule, with banned phrases taken back after every step."""
+    """Any step rule, with banned phrases taken back after every step.
+
+    What is taken back at the last step may be noise, if the rule makes noise; it then becomes the likeliest token that
+    is not offered in vain.
+    """
 
     rule: Rule
     guard: Guard
@@ -164,6 +171,13 @@ class Guarded:
         update = yield from self.rule.step(view)
         tokens = torch.where(view.editable, update.tokens, view.tokens)
         mended = self.guard.mend(view.rows, before=view.tokens, after=tokens)
+        for _ in range(MOST_REPAIRS if view.step == view.steps else 0):
+            held = mended != tokens
+            if not bool(held.any()):
+                break
+            logits = yield from view.logits(mended, where=held)
+            tokens = mended.masked_scatter(held, logits.argmax(1))
+            mended = self.guard.mend(view.rows, before=mended, after=tokens)
         # A row that was held back has not settled: it may go another way at the next step.
         settled = None if update.settled is None else update.settled & (mended == tokens).all(1)
         return replace(update, tokens=mended, seen=update.seen & (mended == tokens), settled=settled)
