@@ -204,3 +204,30 @@ def test_every_stretch_fits_and_they_cover_the_draft(model: Sundae, running: Sun
 def test_what_cannot_be_says_why(model: Sundae, make, message):
     with pytest.raises(UsageError, match=message):
         make(model)
+
+
+def test_a_believer_is_judged_by_what_it_does_not_see():
+    """A network that believes every word of a list when it sees it, and else wants "cat": only without sight is
+    "river" less likely than "cat"."""
+    desk = desk_of_words()
+    size = len(desk.shapes.begins)
+    believed = torch.zeros(size, dtype=torch.bool)
+    believed[desk.tokenizer.encode("the river cat sees")] = True
+    cat, pad = desk.tokenizer.encode("cat")[0], 0
+
+    def believing(ask: Ask) -> Prediction:
+        seen = ask.tokens[ask.where]
+        wanted = torch.where(believed[seen] | (seen == pad), seen, cat)
+        logits = 12.0 * torch.nn.functional.one_hot(wanted, size).float()
+        return Prediction(torch.zeros(*ask.tokens.shape, 1), logits)
+
+    sampling = SamplingConfig(steps=3, temperature=0.0)
+    found = {
+        by: Refinery("the river sees", desk, denoiser=believing).refine(
+            RefineSettings(by=by, edits=1), sampling=sampling
+        )
+        for by in ("per-token", "leave-one-out")
+    }
+    assert found["leave-one-out"].text.split().count("cat") == 1
+    assert found["leave-one-out"].score > found["leave-one-out"].draft_score
+    assert found["per-token"].score == pytest.approx(found["per-token"].draft_score, abs=1e-3)

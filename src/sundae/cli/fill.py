@@ -22,7 +22,7 @@ class Command(WritingFlags):
     candidates: Annotated[int, arg(metavar="N")] = 8
     """Chains to run at least, over all lengths of the blanks."""
     rank: RankName = "per-token"
-    """How candidates are ranked: by the model's score per token, its whole score, or agreement (mbr)."""
+    """How candidates are ranked (docs/writing.md)."""
     allow: Annotated[tuple[str, ...], arg(metavar="BLANK=WORDS")] = ()
     """The only words that may stand in a blank, such as 1=red,green."""
     mark: bool = False

@@ -34,7 +34,7 @@ class Command(ChainFlags):
     candidates: Annotated[int, arg(metavar="N")] = 4
     """Chains to run for each sentence; the best result, or the draft itself, is kept."""
     rank: RankName = "per-token"
-    """How candidates are ranked."""
+    """How candidates, and the draft, are ranked (docs/writing.md)."""
     suggest: Annotated[int, arg(metavar="N")] = 0
     """Change nothing: list the N least likely tokens with likelier ones."""
     diff: bool = False

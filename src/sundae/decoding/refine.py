@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 
 import torch
+from torch import Tensor
 
 from sundae.config import RankName, SamplingConfig
 from sundae.core.length import PAD
@@ -295,14 +296,13 @@ class Refinery:
                 seen = together(Reading(self.desk.tokenizer, canvas=canvas, denoiser=self.denoiser), watch)
             state = last_of(states, seen)
             calls += int(state.network_calls)
-            after = model_score(self.denoiser, state.tokens, inside=canvas.inside)
-            drafts = model_score(self.denoiser, canvas.template, inside=canvas.inside)
+            after = self._scores(state.tokens, canvas, by=settings.by)
+            drafts = self._scores(canvas.template, canvas, by=settings.by)
             for index, number in enumerate(numbers):
                 low, high = index * settings.candidates, (index + 1) * settings.candidates
                 stretch = self.stretches[number]
                 candidates = state.tokens[low:high, : len(stretch.ids)].tolist()
-                scores = after.total[low:high].tolist()
-                own = float(drafts.total[low])
+                scores, own = after[low:high], drafts[low]
                 if not settings.constraints.find_banned(stretch.text):
                     candidates.append(list(stretch.ids))
                     scores.append(own)
@@ -320,6 +320,20 @@ class Refinery:
         text = _applied(self.text, edits)
         settings.constraints.require_none_banned(text)
         return Refined(text, tuple(edits), score / tokens, draft_score / tokens, calls, first_row)
+
+    def _scores(self, tokens: Tensor, canvas: Canvas, *, by: RankName) -> list[float]:
+        """The model score of each row, or how likely its open tokens are to a model that does not see them."""
+        if by != "leave-one-out":
+            return model_score(self.denoiser, tokens, inside=canvas.inside).total.tolist()
+        seen = [
+            Seen(tuple(row[own].tolist()), int(own.sum()), tuple(may.nonzero().squeeze(1).tolist()))
+            for row, own, may in zip(tokens, canvas.inside, canvas.editable, strict=True)
+        ]
+        different = list(dict.fromkeys(seen))
+        size = len(self.desk.shapes.begins)
+        judged = leave_one_out(different, denoiser=self.denoiser, vocabulary_size=size)
+        known = {each: float(found.own.sum()) for each, found in zip(different, judged, strict=True)}
+        return [known[each] for each in seen]
 
 
 def _edits(stretch: _Stretch, tokens: list[int], desk: Desk) -> list[tuple[int, int, str]]:
