@@ -19,8 +19,7 @@ class Canvas:
     """`template` holds the given tokens, `editable` marks the open positions, `inside` those that a row owns at all.
 
     `barred` (classes by tokens) says which tokens may not be written at positions of a class, and `classes` (rows by
-    positions) which class a position has; None: anything goes.  Row i is sample `samples[i]` of the seed.  With `draft`
-    the chain starts from the template itself, not from noise.
+    positions) which class a position has; None: anything goes.  Row i is sample `samples[i]` of the seed.
     """
 
     template: Tensor
@@ -29,7 +28,6 @@ class Canvas:
     samples: Tensor
     barred: Tensor | None = None
     classes: Tensor | None = None
-    draft: bool = False
 
     @classmethod
     def empty(cls, width: int, *, rows: int, widths: Tensor | None = None, first: int = 0) -> "Canvas":
@@ -69,9 +67,7 @@ def constrained(denoiser: Denoiser, canvas: Canvas) -> Denoiser:
 
 
 def first_state(canvas: Canvas, *, vocabulary_size: int, noise: Noise) -> Tensor:
-    """x_0: the draft, or noise where the chain may write: uniform over what is not barred there."""
-    if canvas.draft:
-        return canvas.template
+    """x_0: noise where the chain may write, uniform over what is not barred there."""
     start = draw_start(
         canvas.template, editable=canvas.editable, samples=canvas.samples, vocabulary_size=vocabulary_size, noise=noise
     )

@@ -1,8 +1,8 @@
 """Improving a draft: the chain starts from the user's own text.
 
 First each token of the draft is judged given all the others (leave_one_out).  Those that another would fit far better
-are suspects: a proof-reader's suggestions.  The chain starts from the draft with the suspects as noise, and under an
-edit budget only the worst of them may change.
+are suspects: a proof-reader's suggestions.  The chain starts from the draft with the suspects as noise, and they alone
+may change; under an edit budget, the worst of them.
 """
 
 import math
@@ -39,7 +39,7 @@ SUSPICION = math.log(20)
 
 @dataclass(frozen=True, kw_only=True)
 class RefineSettings:
-    """`edits` or `share` (of the tokens) bound what may change; without them everything but the locks may."""
+    """`edits` or `share` (of the tokens) bound how many suspect tokens may change."""
 
     edits: int | None = None
     share: float | None = None
@@ -194,7 +194,7 @@ class Refinery:
         lengths = torch.tensor([width if self.desk.ends else len(stretch.ids) for stretch in stretches])
         inside = torch.arange(width) < lengths[:, None]
         classes = torch.full(shape, FREE)
-        return Canvas(template, mask, inside, torch.tensor(samples), self.desk.classes.table(), classes, draft=True)
+        return Canvas(template, mask, inside, torch.tensor(samples), self.desk.classes.table(), classes)
 
     # ---- judging
 
@@ -237,17 +237,24 @@ class Refinery:
         least = sorted((each for each in found if each.alternatives), key=lambda each: each.probability)[:count]
         return sorted(least, key=lambda each: each.begin)
 
-    def _open(self, settings: RefineSettings) -> tuple[list[list[bool]], list[list[bool]]]:
-        """Which positions may change, and which of them start as noise."""
+    def _open(self, settings: RefineSettings) -> list[list[bool]]:
+        """Which positions may change: the suspects, or as many of the worst of them as the budget allows."""
         editable = [stretch.editable() for stretch in self.stretches]
         total = sum(map(sum, editable))
         budgets = [settings.edits, None if settings.share is None else int(settings.share * total + 1e-9)]
         bounds = [budget for budget in budgets if budget is not None]
-        suspects = sorted((gain for gain in self._gains() if gain[0] > SUSPICION), reverse=True)
+        banned = settings.constraints.find_banned(self.text)
+        gains = {(number, place): gain for gain, number, place in self._gains()}
+        for number, place in gains:  # what is banned goes first, however likely it is
+            stretch = self.stretches[number]
+            begin, end = stretch.begin + (stretch.ends[place - 1] if place else 0), stretch.begin + stretch.ends[place]
+            if any(begin < high and low < end for low, high in banned):
+                gains[number, place] = math.inf
+        suspects = sorted(((gain, *where) for where, gain in gains.items() if gain > SUSPICION), reverse=True)
         noised = [[False] * len(may) for may in editable]
         for _, number, place in suspects[: min(bounds)] if bounds else suspects:
             noised[number][place] = True
-        return (noised, noised) if bounds else (editable, noised)
+        return noised
 
     # ---- improving
 
@@ -260,7 +267,7 @@ class Refinery:
         progress: Callable[[int], None] | None = None,
     ) -> Refined:
         """The draft after the chain; of several candidates, and the draft itself, the one that scores best."""
-        allowed, noised = self._open(settings)
+        allowed = self._open(settings)
         open_ = [number for number, may in enumerate(allowed) if any(may)]
         size = len(self.desk.shapes.begins)
         group = max(1, batch_rows(canvas=self.desk.canvas, vocabulary_size=size) // settings.candidates)
@@ -275,12 +282,9 @@ class Refinery:
                 [allowed[number] for number in rows],
                 [sample for _ in numbers for sample in range(settings.candidates)],
             )
-            suspect = torch.zeros_like(canvas.editable)
-            for row, number in enumerate(rows):
-                suspect[row, : len(noised[number])] = torch.tensor(noised[number])
             noise = Noise(settings.seed)
             start = draw_start(
-                canvas.template, editable=suspect, samples=canvas.samples, vocabulary_size=size, noise=noise
+                canvas.template, editable=canvas.editable, samples=canvas.samples, vocabulary_size=size, noise=noise
             )
             start = without_barred(start, canvas, noise=noise)
             rule, asked = build_rule(sampling), self.denoiser
