@@ -1,0 +1,44 @@
+"""The models that come with the package: small, whole, described, and at work offline."""
+
+import json
+import struct
+
+import pytest
+
+from sundae.folder import FILES, SHIPPED, shipped_models
+from sundae.model import load_model
+
+NAMES = sorted(shipped_models())
+
+
+def test_all_of_them_are_small_enough():
+    sizes = [path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file()]
+    assert sum(sizes) <= 60_000_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_is_whole_small_and_in_half_precision(name: str):
+    folder = SHIPPED / name
+    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 20_000_000
+    with (folder / "model.safetensors").open("rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+    assert {about["dtype"] for key, about in header.items() if key != "__metadata__"} == {"F16"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_card_says_what_a_user_must_know(name: str):
+    card = (SHIPPED / name / "README.md").read_text(encoding="utf-8")
+    for heading in ("Data", "Attribution", "Training", "Measured", "Samples", "Limits"):
+        assert f"## {heading}" in card, heading
+    assert "CC BY" in card
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_works(name: str):
+    model = load_model(name)
+    if model.config.network.translates:
+        assert model.translate(["I like it."])[0].text  # type: ignore[union-attr]
+    else:
+        assert model.generate(1)[0].text  # type: ignore[union-attr]
