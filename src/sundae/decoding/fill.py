@@ -86,7 +86,10 @@ class _Run:
     watch: Watch | None
 
     def orders(self, template: Template) -> list[Order]:
-        """All rows for one template: every layout several times, so that there are enough candidates."""
+        """All rows for one template: every layout several times, so that there are enough candidates.
+
+        Most words are one token, so a layout gets half as many rows for every further token of a word.
+        """
         settings = self.settings
         layouts = lay_out(
             template,
@@ -98,9 +101,10 @@ class _Run:
         wanted = max(settings.candidates, settings.count)
         if settings.constraints.must:
             layouts = self._with_words(layouts, wanted)
-        times = -(-wanted // len(layouts))
-        rows = itertools.product(range(times), layouts)
-        return [Order(layout, sample) for sample, (_, layout) in enumerate(rows, start=settings.first)]
+        further = [layout.further_tokens for layout in layouts]
+        times = -(-wanted // further.count(min(further)))
+        rows = (layout for layout, more in zip(layouts, further, strict=True) for _ in range(max(1, times >> more)))
+        return [Order(layout, sample) for sample, layout in enumerate(rows, start=settings.first)]
 
     def _with_words(self, layouts: list[Layout], wanted: int) -> list[Layout]:
         """Other places for the words that must appear in every candidate; the score then decides."""

@@ -95,6 +95,11 @@ class Layout:
     def __len__(self) -> int:
         return sum(len(piece.tokens) for piece in self.pieces)
 
+    @property
+    def further_tokens(self) -> int:
+        """Tokens that go on with a word, in blanks of words."""
+        return sum(piece.classes.count(WORD_INSIDE) for piece in self.pieces)
+
     def text(self, tokens: Sequence[int], tokenizer: Tokenizer) -> tuple[str, tuple[tuple[int, int], ...]]:
         """What a finished canvas says, and where in it the gaps are; given text is put back as it was written."""
         parts: list[str] = []
