@@ -223,10 +223,13 @@ def test_the_chain_starts_with_nothing_that_is_barred(model: Sundae):
 
 
 def test_ranking_by_what_the_model_does_not_see(model: Sundae, quick):
-    written = model.fill("the [[1w]] sees [[2]]", count=200, candidates=20, by="leave-one-out", sampling=quick)
-    other = model.fill("the [[1w]] sees [[2]]", count=200, candidates=20, sampling=quick)
-    assert {each.text for each in written} == {each.text for each in other}
-    assert [each.text for each in written] != [each.text for each in other]
+    by_sight, without = (
+        [each.text for each in model.fill("the [[1w]] sees [[2]]", count=20, by=by, sampling=quick)]
+        for by in ("per-token", "leave-one-out")
+    )
+    common = set(by_sight) & set(without)
+    assert len(common) > 5
+    assert [text for text in by_sight if text in common] != [text for text in without if text in common]
 
 
 @pytest.mark.parametrize("kind", ["word", "character", "sentencepiece", "pretokenised"])
