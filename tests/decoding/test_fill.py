@@ -227,9 +227,8 @@ def test_ranking_by_what_the_model_does_not_see(model: Sundae, quick):
         [each.text for each in model.fill("the [[1w]] sees [[2]]", count=20, by=by, sampling=quick)]
         for by in ("per-token", "leave-one-out")
     )
-    common = set(by_sight) & set(without)
-    assert len(common) > 5
-    assert [text for text in by_sight if text in common] != [text for text in without if text in common]
+    assert 0 < len(set(by_sight) & set(without)) < 20
+    assert by_sight[0] != without[0]
 
 
 @pytest.mark.parametrize("kind", ["word", "character", "sentencepiece", "pretokenised"])
