@@ -13,6 +13,7 @@ import torch
 
 from sundae.baselines.models import AutoregressiveTwin
 from sundae.errors import UsageError
+from sundae.machine import keep_memory
 from sundae.measure.bootstrap import bootstrap_mean, bootstrap_mean_difference
 from sundae.measure.evaluation import BlankItem, choose_blanks
 from sundae.measure.report import Cell, Table, make_report
@@ -49,6 +50,7 @@ def main() -> None:
     parser.add_argument("--blanks", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
+    keep_memory()
     torch.set_num_threads(arguments.threads)
     corpus = Corpus.open(arguments.corpus)
     held_out = corpus.split("validation")

@@ -15,6 +15,7 @@ import torch
 
 from sundae.config import RankName
 from sundae.decoding.refine import RefineSettings
+from sundae.machine import keep_memory
 from sundae.measure.bootstrap import bootstrap_mean
 from sundae.measure.evaluation import choose_blanks
 from sundae.measure.report import Cell, Table, make_report
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--drafts", type=int, default=300)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
+    keep_memory()
     torch.set_num_threads(arguments.threads)
     model, corpus = Sundae.from_pretrained(arguments.model), Corpus.open(arguments.corpus)
     held_out = corpus.split("validation")

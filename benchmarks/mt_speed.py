@@ -17,6 +17,7 @@ import torch
 from sundae.baselines.models import AutoregressiveTwin
 from sundae.config import BaselineConfig, RuleName, SamplingConfig
 from sundae.decoding.translation import TranslateSettings
+from sundae.machine import keep_memory
 from sundae.measure.report import Table, make_report
 from sundae.measure.speed import Work, compare_speed
 from sundae.model import Sundae, load_model
@@ -40,6 +41,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--stop-early", action="store_true")
     arguments = parser.parse_args()
+    keep_memory()
     torch.set_num_threads(arguments.threads)
     model, twin = Sundae.from_pretrained(arguments.model), load_model(arguments.twin)
     assert isinstance(twin, AutoregressiveTwin)

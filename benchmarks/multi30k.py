@@ -20,6 +20,7 @@ import torch
 from translation_bench import DETERMINISTIC, FULL, STOCHASTIC, Bench, Run, shown
 
 from sundae.config import SamplingConfig
+from sundae.machine import keep_memory
 from sundae.measure.report import Cell, Table, make_report
 
 VOCABULARY = 6000
@@ -152,6 +153,7 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="train nothing: report on the runs that are finished")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
+    keep_memory()
     torch.set_num_threads(arguments.threads)
     bench = Multi30k(arguments.data, work=arguments.work, threads=arguments.threads)
     names = [name for name in arguments.only if not arguments.report or (bench.work / name / "model").exists()]

@@ -26,6 +26,7 @@ from sundae.baselines.models import AutoregressiveTwin
 from sundae.config import RankName, SamplingConfig
 from sundae.decoding.fill import FillSettings
 from sundae.files import write_whole
+from sundae.machine import keep_memory
 from sundae.measure.bootstrap import bootstrap_mean, bootstrap_mean_difference
 from sundae.measure.diversity import diversity
 from sundae.measure.evaluation import BlankItem, choose_blanks
@@ -120,6 +121,7 @@ def main() -> None:
     parser.add_argument("--blanks", type=int, default=300)
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
+    keep_memory()
     torch.set_num_threads(arguments.threads)
     model = Sundae.from_pretrained(arguments.model)
     corpus = Corpus.open(arguments.corpus)

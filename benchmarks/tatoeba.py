@@ -20,6 +20,7 @@ from zlib import crc32
 import torch
 from translation_bench import Bench, Run
 
+from sundae.machine import keep_memory
 from sundae.measure.report import make_report
 
 VOCABULARY = 8000
@@ -113,6 +114,7 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="train nothing: report on the runs that are finished")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
+    keep_memory()
     torch.set_num_threads(arguments.threads)
     bench = Tatoeba(arguments.data, work=arguments.work, threads=arguments.threads)
     print({name: len(pairs) for name, pairs in bench.splits.items()})

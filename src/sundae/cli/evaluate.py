@@ -53,6 +53,9 @@ class _Reporting:
 
         import torch
 
+        from sundae.machine import keep_memory
+
+        keep_memory()
         require_threads(self.threads)
         torch.set_num_threads(self.threads or os.cpu_count() or 1)
         if self.out is not None and (self.out / "report.json").exists():

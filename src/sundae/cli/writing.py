@@ -47,8 +47,10 @@ class ModelFlags:
         """The model, and torch with it."""
         import torch
 
+        from sundae.machine import keep_memory
         from sundae.model import load_model
 
+        keep_memory()
         require_threads(self.threads)
         require_folder(self.output)
         torch.set_num_threads(self.threads or os.cpu_count() or 1)
