@@ -35,6 +35,7 @@ def test_command_of_the_readme_runs(command: list[str]):
 
 def test_the_readme_s_way_from_files_to_a_model(tmp_path: Path):
     (tmp_path / "my-sentences.txt").write_text("\n".join(sentences(600)) + "\n", encoding="utf-8")
+    (tmp_path / "held-out.txt").write_text("\n".join(sentences(700)[600:]) + "\n", encoding="utf-8")
     for name in ("train.en", "train.de"):
         (tmp_path / name).write_text("\n".join(sentences(300)) + "\n", encoding="utf-8")
     to_write = ["prepare", "train", "generate", "generate", "fill", "refine", "evaluate"]

@@ -241,3 +241,12 @@ def test_a_pipe_and_a_link_are_written_to_not_replaced(folder: str, tmp_path: Pa
     assert (tmp_path / "target").is_file()
     assert main([*common, "-o", str(tmp_path)]) == 3
     assert not list(tmp_path.parent.glob(".writing*"))
+
+
+def test_words_are_allowed_blank_by_blank(folder: str, capsys):
+    template = "the [[1w]] sees a [[1w]] and"
+    flags = ["--allow", "1=cat", "--allow", "2=river,tree", "--json", "-T", "3", "--threads", "1"]
+    assert main(["fill", *flags, template, "--model", folder]) == 0
+    first, second = json.loads(capsys.readouterr().out)["fills"]
+    assert first == "cat"
+    assert second in ("river", "tree")

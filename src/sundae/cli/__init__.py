@@ -17,9 +17,9 @@ VERBS = {
     "prepare": "text files to a corpus of tokens",
     "train": "a corpus to a model; the same command resumes",
     "distill": "a corpus whose targets are a teacher's translations",
-    "generate": "a model's texts, from nothing",
+    "generate": "a model's texts, from nothing or from a prompt",
     "fill": "a template with its blanks filled from both sides",
-    "refine": "a draft, improved; or its least likely words",
+    "refine": "a draft, improved; or its least likely tokens",
     "translate": "lines of one language to lines of another",
     "evaluate": "a model's translations or fills, or any samples, measured",
     "demo": "a one-minute model, trained and run here",
@@ -39,7 +39,7 @@ verbs:
   sundae VERB --help   what a verb takes
   sundae --version     the version
 
-exit codes: 0 ok, 1 bug, 2 usage, 3 data or checkpoint, 4 missing capability, 130 interrupted
+exit codes: 0 ok, 1 bug, 2 usage, 3 data or checkpoint, 4 missing capability, 130 interrupted, 143 by SIGTERM
 """
 
 

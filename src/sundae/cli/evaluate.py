@@ -5,12 +5,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg, subcommand
 
 from sundae.cli.writing import read_file, require_folder, require_threads, write_file
-from sundae.config import RankName, RunConfig, parse_overrides
+from sundae.config import RunConfig, parse_overrides
 from sundae.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Translation(_Reporting):
     """Write the translations there, one a line."""
     lengths: Annotated[int, arg(metavar="K")] = 1
     """How many of the likeliest lengths SUNDAE tries."""
-    rank: RankName | None = None
+    rank: Literal["score", "per-token", "mbr"] | None = None
     """How SUNDAE's candidates are ranked: by score, if only one length is tried, else per token."""
     free_numbers: bool = False
     """Do not insist on the digits of a line's numbers."""
@@ -113,11 +113,13 @@ class Translation(_Reporting):
     def run(self) -> None:
         """Translate, score, report."""
         from sundae.cli.translate import say
+        from sundae.measure.bleu import corpus_bleu
         from sundae.measure.evaluation import length_accuracy, sweep_table, translation_table
         from sundae.model import Sundae, load_model
 
         sources, references = read_pairs(self.source, self.reference)
         self.prepare()
+        corpus_bleu(references, references)  # is it installed?  Better asked now than after an hour
         require_folder(self.hypotheses)
         model = load_model(self.model)
         grid = _combinations(self.overrides)
@@ -190,13 +192,17 @@ class Steps(_Reporting):
 
     def run(self) -> None:
         """Translate, look, report."""
-        from sundae.measure.plots import Series, plot
+        from sundae.measure.bleu import corpus_bleu
+        from sundae.measure.plots import Series, plot, require_matplotlib
         from sundae.measure.report import Cell, Table
         from sundae.measure.steps import by_step, reference_score
         from sundae.model import Sundae
 
         sources, references = read_pairs(self.source, self.reference)
         self.prepare()
+        corpus_bleu(references, references)  # are they installed?  Better asked now than after an hour
+        if self.out is not None:
+            require_matplotlib()
         model = Sundae.from_pretrained(self.model)
         rows: list[dict[str, Cell]] = []
         curves: dict[str, list[Series]] = {"BLEU": [], "model score": []}
@@ -295,6 +301,8 @@ class Blanks(_Reporting):
         if isinstance(model, MaskPredictTranslator):
             raise UsageError(f"{self.model} only translates")
         config = _configured(model, self.overrides)
+        if any(each.startswith("sampling.schedule=") for each in self.overrides):
+            raise UsageError("sampling.schedule", why="blanks are always updated together (all)")
         items = choose_blanks(texts, words=self.words, count=self.count, seed=self.seed)
         templates = [item.template(f"[[{self.words}w]]") for item in items]
         if isinstance(model, Sundae):
@@ -330,10 +338,10 @@ class Blanks(_Reporting):
         self.publish(f"Blanks of {self.words} words filled by {self.model}", tables=[table], config=config.to_dict())
 
 
+# Which of them it is tyro reads from the first argument.
 Command = (
     Annotated[Translation, subcommand("translation")]
     | Annotated[Steps, subcommand("steps")]
     | Annotated[Samples, subcommand("samples")]
     | Annotated[Blanks, subcommand("blanks")]
 )
-"""Which of the three is read by tyro from the first argument."""

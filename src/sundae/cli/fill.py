@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, UseAppendAction, arg
 
 from sundae.cli.writing import WritingFlags, read_lines
 from sundae.config import RankName
 from sundae.errors import UsageError
+
+CANDIDATES: int = 8
+RANK: RankName = "per-token"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,12 +22,12 @@ class Command(WritingFlags):
 
     template: Annotated[Positional[str], arg(metavar="TEMPLATE|-")]
     """A text with blanks, such as "Seeing [[6]] for any visitor"; - reads one a line from standard input."""
-    candidates: Annotated[int, arg(metavar="N")] = 8
+    candidates: Annotated[int, arg(metavar="N")] = CANDIDATES
     """Chains to run at least, over all lengths of the blanks."""
-    rank: RankName = "per-token"
+    rank: RankName = RANK
     """How candidates are ranked (docs/writing.md)."""
-    allow: Annotated[tuple[str, ...], arg(metavar="BLANK=WORDS")] = ()
-    """The only words that may stand in a blank, such as 1=red,green."""
+    allow: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="BLANK=WORDS")] = ()
+    """The only words that may stand in a blank, such as 1=red,green; once for each such blank."""
     mark: bool = False
     """Put what was filled in into [brackets]; on a terminal it is coloured."""
 
@@ -40,8 +43,9 @@ class Command(WritingFlags):
             raise UsageError("--trace and --html", why=f"show one template, and there are {len(templates)}")
         model = self.load()
         if isinstance(model, AutoregressiveTwin):
-            if self.allow or self.must:
-                raise UsageError("--allow and --must", why=f"{self.model} writes from left to right")
+            if self.allow or self.must or self.candidates != CANDIDATES or self.rank != RANK:
+                why = f"{self.model} writes from left to right"
+                raise UsageError("--allow, --must, --candidates and --rank", why=why)
             made = [
                 model.fill(template, count=self.count, draw=self.draw(Draw()), seed=self.seed) for template in templates
             ]

@@ -24,6 +24,8 @@ class Command:
             megabytes = round((folder / "model.safetensors").stat().st_size / 1e6, 1)
             about = {"kind": config.network.kind, "canvas": config.network.canvas, "data": config.data.description}
             found.append({"name": name, "megabytes": megabytes, **about})
+        if not found:
+            sys.stderr.write("no model ships with this version\n")
         if self.json:
             sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
         for each in () if self.json else found:

@@ -4,12 +4,11 @@ import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
 from sundae.cli.writing import ChainFlags, read_file, read_text, split_words
-from sundae.config import RankName
 from sundae.errors import DataError, UsageError
 from sundae.text.placeables import take_out
 
@@ -40,7 +39,7 @@ class Command(ChainFlags):
     """Chains for each length; their best is taken."""
     lengths: Annotated[int, arg(metavar="K")] = 1
     """How many of the likeliest lengths are tried."""
-    rank: RankName | None = None
+    rank: Literal["score", "per-token", "mbr"] | None = None
     """How candidates are ranked: by score, if only one length is tried, else per token; mbr is agreement."""
     terms: Annotated[Path | None, arg(metavar="FILE")] = None
     """Terminology: lines of a source term, a tab and the words that a translation of it must hold."""

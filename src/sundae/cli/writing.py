@@ -31,7 +31,7 @@ class ModelFlags:
     """Which model, and where its words go."""
 
     model: Annotated[str, arg(metavar="DIR|HUB-ID")]
-    """The model: a folder, or the id of one on a hub (extra `hub`)."""
+    """A model folder, a name that `sundae models` lists, or an id on a hub (extra `hub`)."""
     seed: Annotated[int, arg(metavar="SEED")] = 0
     """The same seed writes the same texts."""
     threads: Annotated[int, arg(metavar="N")] = 0
@@ -148,7 +148,7 @@ class ChainFlags(ModelFlags):
     """How to run the chain; what is not given comes from the model's own settings."""
 
     steps: Annotated[int | None, arg(aliases=["-T"], metavar="T")] = None
-    """Denoising steps."""
+    """Denoising steps; this and what follows as the model's settings say (refine: 20 steps, temperature 0.3)."""
     temperature: Annotated[float | None, arg(aliases=["-t"], metavar="TAU")] = None
     """Sampling temperature; 0 takes the likeliest token."""
     rule: RuleName | None = None
@@ -156,7 +156,7 @@ class ChainFlags(ModelFlags):
     schedule: ScheduleName | None = None
     """How many tokens each step updates."""
     share: Annotated[float | None, arg(metavar="SHARE")] = None
-    """The share of tokens that the schedule `share` updates."""
+    """The share of tokens that the schedule `share` updates at each step."""
     top_k: Annotated[int | None, arg(metavar="K")] = None
     """Draw only among the K likeliest tokens; 0 is all."""
     top_p: Annotated[float | None, arg(metavar="P")] = None
@@ -208,8 +208,10 @@ class ChainFlags(ModelFlags):
         if traced is None:
             raise UsageError(
                 "--trace and --html",
-                why="no chain that was watched wrote this text" if looking.recorders else "no chain ran",
-                hint="one short text",
+                why="no chain that was watched wrote this text"
+                if looking.recorders
+                else "no chain ran: nothing was open",
+                hint="one short text" if looking.recorders else "",
             )
         from sundae.decoding.trace import Trace
         from sundae.decoding.viewer import render_html
@@ -242,7 +244,7 @@ class WritingFlags(ChainFlags):
     """Flags of the verbs that write new text."""
 
     count: Annotated[int, arg(name="n", aliases=["-n"], metavar="N")] = 1
-    """How many texts."""
+    """How many texts; equal ones are merged when they are ranked, so there may be fewer."""
     must: Annotated[str, arg(metavar="WORDS")] = ""
     """Words that must appear, separated by commas; they are placed where the score is best."""
 

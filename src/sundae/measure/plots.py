@@ -45,6 +45,14 @@ class Series:
             raise DataError(f"series {self.name!r} has {len(self.labels)} labels", why=f"for {len(self.x)} points")
 
 
+def require_matplotlib() -> None:
+    """Say so if there is nothing to draw with."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        raise CapabilityError("matplotlib is not installed", hint="pip install 'sundae[plots]'") from None
+
+
 def plot(
     series: Sequence[Series],
     *,
@@ -61,11 +69,10 @@ def plot(
         raise DataError("no series", why="there is nothing to draw")
     if not formats or set(formats) - set(_FORMATS):
         raise UsageError(f"formats {tuple(formats)}", hint=" or ".join(_FORMATS))
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise CapabilityError("matplotlib is not installed", hint="pip install 'sundae[plots]'") from None
+    require_matplotlib()
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(6.4, 4.2), layout="constrained")  # no pyplot: no global state, no display
         axes = figure.add_subplot()
