@@ -1,5 +1,6 @@
 """The baselines as models: text in, text out."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,18 +42,11 @@ class Draw:
         SamplingConfig(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p)  # the same rules hold
 
 
-class AutoregressiveTwin:
-    """The left-to-right model on the same blocks, tokenizer and data: baseline, teacher and judge."""
+class _LineTranslator(ABC):
+    """A baseline that translates batches, and so lines, through the path that every model takes."""
 
-    def __init__(self, network: Autoregressive, tokenizer: Tokenizer, config: RunConfig) -> None:
-        self.network, self.tokenizer, self.config = network.eval(), tokenizer, config
-
-    @property
-    def fills_the_middle(self) -> bool:
-        """Whether it has learnt to write a middle given what stands on both sides."""
-        return self.config.objective.middle_share > 0
-
-    # ---- translating
+    tokenizer: Tokenizer
+    config: RunConfig
 
     def translate(self, sources: Sequence[str], *, baseline: BaselineConfig | None = None) -> list[Written]:
         """The best translation of each line."""
@@ -67,7 +61,7 @@ class AutoregressiveTwin:
         progress: Callable[[int], None] | None = None,
         say: Callable[[str], None] | None = None,
     ) -> list[list[Written]]:
-        """The best translations of each line, by beam search; a beam of 1 is greedy and gives one."""
+        """The best translations of each line."""
         if not self.config.network.translates:
             raise UsageError("this model does not translate", why="it has no encoder", hint="sundae generate")
         settings = baseline or self.config.baseline
@@ -81,9 +75,27 @@ class AutoregressiveTwin:
             say=say,
         )
 
+    @abstractmethod
+    def translate_batch(self, sources: Sequence[str], settings: BaselineConfig, count: int = 1) -> list[list[Written]]:
+        """Sources that fit the network, in one batch: for each its best translations."""
+
+
+class AutoregressiveTwin(_LineTranslator):
+    """The left-to-right model on the same blocks, tokenizer and data: baseline, teacher and judge."""
+
+    def __init__(self, network: Autoregressive, tokenizer: Tokenizer, config: RunConfig) -> None:
+        self.network, self.tokenizer, self.config = network.eval(), tokenizer, config
+
+    @property
+    def fills_the_middle(self) -> bool:
+        """Whether it has learnt to write a middle given what stands on both sides."""
+        return self.config.objective.middle_share > 0
+
+    # ---- translating
+
     @torch.no_grad()
     def translate_batch(self, sources: Sequence[str], settings: BaselineConfig, count: int = 1) -> list[list[Written]]:
-        """Sources that fit the network, in one batch."""
+        """By beam search; a beam of 1 is greedy and gives one."""
         memory, begin = self._remember(sources), self.network.mark(BEGIN)
         limit = self.network.canvas
         if settings.beam == 1:
@@ -260,40 +272,15 @@ def _first_words(text: str, count: int) -> str:
     return lead + " ".join(text.split()[:count])
 
 
-class MaskPredictTranslator:
+class MaskPredictTranslator(_LineTranslator):
     """A conditional masked language model that translates by mask-predict."""
 
     def __init__(self, network: MaskedTransformer, tokenizer: Tokenizer, config: RunConfig) -> None:
         self.network, self.tokenizer, self.config = network.eval(), tokenizer, config
 
-    def translate(self, sources: Sequence[str], *, baseline: BaselineConfig | None = None) -> list[Written]:
-        """The best translation of each line."""
-        return [found[0] for found in self.translate_many(sources, baseline=baseline)]
-
-    def translate_many(
-        self,
-        sources: Sequence[str],
-        *,
-        baseline: BaselineConfig | None = None,
-        count: int = 1,
-        progress: Callable[[int], None] | None = None,
-        say: Callable[[str], None] | None = None,
-    ) -> list[list[Written]]:
-        """The best translations of each line: the likeliest lengths are tried, and the surest text per token wins."""
-        settings = baseline or self.config.baseline
-        return translate_lines(
-            sources,
-            lambda some: self.translate_batch(some, settings, count),
-            tokenizer=self.tokenizer,
-            longest=self.config.network.longest_source,
-            count=count,
-            progress=progress,
-            say=say,
-        )
-
     @torch.no_grad()
     def translate_batch(self, sources: Sequence[str], settings: BaselineConfig, count: int = 1) -> list[list[Written]]:
-        """Sources that fit the network, in one batch."""
+        """The likeliest lengths are tried, and the surest text per token wins."""
         network = self.network
         source, inside = pad_sources(self.tokenizer, sources, longest=self.config.network.source_positions)
         encodings = network.encode(source, inside=inside)
