@@ -9,19 +9,14 @@ translations and reports; the same command goes on where it stopped.  Settings a
 test sets are translated once with what was chosen (by a twin, greedily too).  The report has what is there.
 """
 
-import argparse
 import gzip
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import torch
-from translation_bench import DETERMINISTIC, FULL, STOCHASTIC, Bench, Run, shown
+from translation_bench import DETERMINISTIC, FULL, STOCHASTIC, Bench, Run, run, shown
 
 from sundae.config import SamplingConfig
-from sundae.machine import keep_memory
-from sundae.measure.report import Cell, Table, make_report
+from sundae.measure.report import Cell, Table
 
 VOCABULARY = 6000
 SMALL = 12_200
@@ -66,6 +61,8 @@ LANGUAGES = {
     "raw": "en de",
 }
 TESTS = ("test_2016_flickr", "test_2017_flickr")
+STUDIED = "sundae"
+"""The run whose decoding is studied."""
 CLAIMS = [
     ("sundae", "ar-3"),
     ("l12-0", "l1-0"),
@@ -143,34 +140,13 @@ def curves(bench: Bench, name: str) -> Table:
     return Table(f"Decoding with {name}", rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--only", nargs="+", choices=RUNS, default=list(RUNS))
-    parser.add_argument("--curves", default="sundae", help="the run whose decoding is studied")
-    parser.add_argument("--train", action="store_true", help="train only")
-    parser.add_argument("--report", action="store_true", help="train nothing: report on the runs that are finished")
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parser.parse_args()
-    keep_memory()
-    torch.set_num_threads(arguments.threads)
-    bench = Multi30k(arguments.data, work=arguments.work, threads=arguments.threads)
-    names = [name for name in arguments.only if not arguments.report or (bench.work / name / "model").exists()]
-    for name in names:
-        bench.trained(name)
-    if arguments.train:
-        return
-    tables = bench.headline(names, TESTS)
-    if arguments.curves in names:
-        tables.append(curves(bench, arguments.curves))
-    tables.append(bench.claims(CLAIMS, names, TESTS[0]))
-    config: Mapping[str, Any] = {name: bench.model(name).config.to_dict() for name in names}
-    label = "multi30k" if names == list(RUNS) else "-".join(names)
-    report = make_report("Multi30k", tables=tables, seed=0, config=config, threads=arguments.threads)
-    report.write(bench.work / "reports", name=label)
-    print(report.markdown())
-
-
 if __name__ == "__main__":
-    main()
+    run(
+        lambda given: Multi30k(given.data, work=given.work, threads=given.threads),
+        title="Multi30k",
+        about=__doc__,
+        tests=TESTS,
+        claims=CLAIMS,
+        more=lambda bench, names: [curves(bench, STUDIED)] if STUDIED in names else [],
+        runs=RUNS,
+    )

@@ -8,20 +8,13 @@ part, or either of whose sides stands in the Challenge's test set, is not traine
 the filtered file, entities unescaped, detokenised) is a probe far from the training text.
 """
 
-import argparse
 import html
 import re
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
-import torch
-from translation_bench import Bench, Run
-
-from sundae.machine import keep_memory
-from sundae.measure.report import make_report
+from translation_bench import Bench, Run, run
 
 VOCABULARY = 8000
 HELD_OUT = {"val": range(10), "test": range(10, 25)}
@@ -105,31 +98,12 @@ def detokenised(line: str) -> str:
     return " ".join(re.sub(r"\s*@-@\s*", "-", line).split())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--only", nargs="+", choices=RUNS, default=list(RUNS))
-    parser.add_argument("--train", action="store_true", help="train only")
-    parser.add_argument("--report", action="store_true", help="train nothing: report on the runs that are finished")
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parser.parse_args()
-    keep_memory()
-    torch.set_num_threads(arguments.threads)
-    bench = Tatoeba(arguments.data, work=arguments.work, threads=arguments.threads)
-    print({name: len(pairs) for name, pairs in bench.splits.items()})
-    names = [name for name in arguments.only if not arguments.report or (bench.work / name / "model").exists()]
-    for name in names:
-        bench.trained(name)
-    if arguments.train:
-        return
-    tables = bench.headline(names, TESTS)
-    tables += [bench.claims(CLAIMS, names, test) for test in TESTS]
-    config: Mapping[str, Any] = {name: bench.model(name).config.to_dict() for name in names}
-    report = make_report("Tatoeba", tables=tables, seed=0, config=config, threads=arguments.threads)
-    report.write(bench.work / "reports", name="tatoeba" if names == list(RUNS) else "-".join(names))
-    print(report.markdown())
-
-
 if __name__ == "__main__":
-    main()
+    run(
+        lambda given: Tatoeba(given.data, work=given.work, threads=given.threads),
+        title="Tatoeba",
+        about=__doc__,
+        tests=TESTS,
+        claims=CLAIMS,
+        runs=RUNS,
+    )

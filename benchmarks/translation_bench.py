@@ -1,21 +1,25 @@
 """What the benchmarks of translation share: runs that are trained once, translations that are kept, rows of figures."""
 
+import argparse
 import json
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+import torch
+
 from sundae.config import BaselineConfig, SamplingConfig
 from sundae.decoding.written import Written
 from sundae.files import write_whole
+from sundae.machine import keep_memory
 from sundae.measure.bleu import bleu_interval, compare_bleu, corpus_chrf
 from sundae.measure.diversity import diversity
 from sundae.measure.evaluation import length_accuracy
-from sundae.measure.report import Cell, Table
+from sundae.measure.report import Cell, Table, make_report
 from sundae.model import AutoregressiveTwin, Model, Sundae, load_model
 
 Settings = SamplingConfig | BaselineConfig
@@ -215,3 +219,38 @@ def tried_on(model: Model) -> list[Settings]:
     if isinstance(model, Sundae):
         return [*STOCHASTIC, *DETERMINISTIC]
     return [BaselineConfig(mask_predict_steps=10, length_candidates=n) for n in (1, 3, 5)]
+
+
+def run(
+    make: Callable[[argparse.Namespace], Bench],
+    *,
+    title: str,
+    about: str | None,
+    tests: Sequence[str],
+    claims: Sequence[tuple[str, str]],
+    more: Callable[[Bench, Sequence[str]], list[Table]] = lambda _bench, _names: [],
+    runs: Mapping[str, Run],
+) -> None:
+    """What both benchmarks do: train what is asked for, then report on it; `more` adds tables."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--only", nargs="+", choices=runs, default=list(runs))
+    parser.add_argument("--train", action="store_true", help="train only")
+    parser.add_argument("--report", action="store_true", help="train nothing: report on the runs that are finished")
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    keep_memory()
+    torch.set_num_threads(arguments.threads)
+    bench = make(arguments)
+    names = [name for name in arguments.only if not arguments.report or (bench.work / name / "model").exists()]
+    for name in names:
+        bench.trained(name)
+    if arguments.train:
+        return
+    tables = [*bench.headline(names, tests), *more(bench, names)]
+    tables += [bench.claims(claims, names, test) for test in tests]
+    config = {name: bench.model(name).config.to_dict() for name in names}
+    report = make_report(title, tables=tables, seed=0, config=config, threads=arguments.threads)
+    report.write(bench.work / "reports", name=title.lower() if names == list(runs) else "-".join(names))
+    print(report.markdown())
