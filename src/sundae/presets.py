@@ -172,14 +172,16 @@ _MULTI30K_AR = RunConfig(
 # The same network and budget; the noise of the corruption regularises too, so less of it is left to dropout.
 _MULTI30K = replace(
     _MULTI30K_AR,
-    network=replace(_MULTI30K_AR.network, kind="sundae", dropout=0.1),
+    network=replace(_MULTI30K_AR.network, kind="sundae", dropout=0.2),
     sampling=SamplingConfig(steps=10, temperature=0.3, schedule="all", uncertain_share=0.3, candidates=16),
 )
 
 # Short everyday sentences; wide enough for 150,000 pairs, small enough to ship.
 _TATOEBA = replace(
     _MULTI30K,
-    network=replace(_MULTI30K.network, vocabulary_size=8000, canvas=48, width=192, hidden=512, source_positions=48),
+    network=replace(
+        _MULTI30K.network, vocabulary_size=8000, canvas=48, width=192, hidden=512, source_positions=48, dropout=0.1
+    ),
     training=replace(_MULTI30K.training, steps=30_000, learning_rate=2e-3),
     sampling=replace(_MULTI30K.sampling, candidates=4),
     data=DataConfig(

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from decoding.desks import words_of
 from sundae.decoding.constraints import Constraints
 from sundae.decoding.fill import FillSettings
-from sundae.decoding.shapes import words_of
 from sundae.errors import UsageError
 from sundae.model import Sundae
 from sundae.text.prepare import prepare

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from decoding.desks import desk_for, desk_of_bytes, desk_of_words
+from decoding.desks import desk_for, desk_of_bytes, desk_of_words, words_of
 from sundae.core.length import PAD
 from sundae.decoding.layout import (
     AFTER_WORD,
@@ -15,7 +15,6 @@ from sundae.decoding.layout import (
     lay_out,
     place_words,
 )
-from sundae.decoding.shapes import words_of
 from sundae.errors import UsageError
 from sundae.text.template import parse_template
 from sundae.text.tokenizer import train_tokenizer

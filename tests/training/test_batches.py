@@ -59,6 +59,20 @@ def test_an_epoch_of_pairs_shows_each_exactly_once_on_its_own_canvas(tmp_path: P
         assert ((batch.source != 0) == batch.source_inside).all()
 
 
+def test_sources_of_a_batch_are_about_as_long(tmp_path: Path):
+    corpus = parallel_corpus(tmp_path)
+    split = corpus.split("train")
+    plan = plan_for(config_for(corpus, batch_tokens=64), split)
+    lengths, spread, mixed = split.lengths("source"), [], []
+    for epoch in range(4):
+        batches = plan.epoch(epoch)
+        shuffled = np.random.default_rng(epoch).permutation(np.concatenate(batches))
+        ends = np.cumsum([len(rows) for rows in batches])[:-1]
+        spread += [np.ptp(lengths[rows]) for rows in batches]
+        mixed += [np.ptp(lengths[rows]) for rows in np.split(shuffled, ends)]
+    assert np.mean(spread) < np.mean(mixed) / 2
+
+
 def test_without_length_prediction_every_canvas_is_the_same(tmp_path: Path):
     corpus = parallel_corpus(tmp_path)
     config = config_for(corpus, batch_size=8).updated({"network": {"length_prediction": False}})

@@ -9,7 +9,6 @@ from torch import Tensor
 from sundae.core.length import PAD
 from sundae.text.tokenizer import Tokenizer
 
-_WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
 _WORD_CHARACTERS = re.compile(r"(?:[^\W_]|['\u2019-])+")
 
 
@@ -36,11 +35,6 @@ class TokenShapes:
         wordlike |= torch.tensor([text == " " for text in texts])
         begins[PAD] = wordlike[PAD] = False
         return cls(begins, wordlike, spaced)
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a text, without punctuation."""
-    return _WORD.findall(text)
 
 
 def phrase_pattern(phrase: str) -> str:

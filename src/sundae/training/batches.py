@@ -89,8 +89,12 @@ class CropPlan:
         return Batch(clean, torch.ones_like(clean, dtype=torch.bool), torch.arange(len(rows)))
 
 
+POOL = 16
+"""Batches whose pairs are sorted by the length of their sources before they are cut."""
+
+
 class ParallelPlan:
-    """Pairs whose targets share one canvas, so that no batch is padded beyond it.
+    """Pairs whose targets share one canvas, so that no batch is padded beyond it, and whose sources are about as long.
 
     Paper: sec. 3.1 pads every target to 128; a canvas made from l_d tells the model no more than the length slot does.
     """
@@ -111,7 +115,10 @@ class ParallelPlan:
         for canvas in np.unique(self.canvases):
             rows = order[self.canvases[order] == canvas]
             size = max(1, self.batch_tokens // int(canvas)) if self.batch_tokens else self.batch_size
-            batches += [rows[i : i + size] for i in range(0, len(rows), size)]
+            for begin in range(0, len(rows), POOL * size):
+                pool = rows[begin : begin + POOL * size]
+                pool = pool[np.argsort(self.source_lengths[pool], kind="stable")]
+                batches += [pool[i : i + size] for i in range(0, len(pool), size)]
         return [batches[i] for i in _shuffled(self.seed + 1, number, len(batches))]
 
     def load(self, rows: np.ndarray) -> Batch:

@@ -31,6 +31,7 @@ from sundae.training.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
+from sundae.training.dropout import draw_in_bulk
 from sundae.training.losses import LossModule
 from sundae.training.metrics import Log
 from sundae.training.optimiser import MovingAverage, average, build_optimiser, learning_rate
@@ -85,6 +86,7 @@ class Trainer:
     def __init__(self, module: LossModule, config: TrainingConfig) -> None:
         self.module, self.config = module, config
         self.network = module.network
+        draw_in_bulk(self.network)
         self.optimiser = build_optimiser(self.network, config)
         self.average = MovingAverage(self.network, config.ema_decay) if config.ema_decay else None
         self.step, self.cursor = 0, Cursor()
