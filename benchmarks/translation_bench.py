@@ -250,6 +250,7 @@ def run(
         return
     tables = [*bench.headline(names, tests), *more(bench, names)]
     tables += [bench.claims(claims, names, test) for test in tests]
+    tables = [table for table in tables if table.rows]  # of the runs that were asked for, some have nothing to say
     config = {name: bench.model(name).config.to_dict() for name in names}
     report = make_report(title, tables=tables, seed=0, config=config, threads=arguments.threads)
     report.write(bench.work / "reports", name=title.lower() if names == list(runs) else "-".join(names))
