@@ -48,7 +48,7 @@ format: venv  ## rewrite the sources as ruff wants them
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-demo: venv  ## train a small model for about a minute and let it write
+demo: venv  ## the model that ships writes, fills and refines
 	$(BIN)/sundae demo
 
 clean:  ## remove .venv, caches and build products

@@ -1,8 +1,9 @@
 """A trained model as one that ships: half precision, with its card.
 
-    python benchmarks/ship.py RUN/model NAME --card CARD.md
+    python benchmarks/ship.py RUN/model NAME --card CARD.md [sampling.temperature=0.8 ...]
 
-The card holds what the script cannot know: data, attribution, commands, metrics and samples as they came.
+The card holds what the script cannot know: data, attribution, commands, metrics and samples as they came.  Changes are
+to how the model samples, which is chosen after training.
 """
 
 import argparse
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import torch
 
+from sundae.config import parse_overrides
 from sundae.folder import SHIPPED
-from sundae.model import load_model, save_model
+from sundae.model import as_model, load_model, save_model
 
 MOST_BYTES = 20_000_000
 
@@ -22,10 +24,14 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("--card", type=Path, required=True)
     parser.add_argument("--force", action="store_true")
-    arguments = parser.parse_args()
+    parser.add_argument("changes", nargs="*")
+    arguments = parser.parse_intermixed_args()
     folder = SHIPPED / arguments.name
     card = arguments.card.read_text(encoding="utf-8")
-    save_model(load_model(arguments.model), folder, card=card, dtype=torch.float16, force=arguments.force)
+    found = load_model(arguments.model)
+    config = found.config.updated(parse_overrides(arguments.changes))
+    model = as_model(found.network, found.tokenizer, config)
+    save_model(model, folder, card=card, dtype=torch.float16, force=arguments.force)
     size = sum(path.stat().st_size for path in folder.iterdir())
     print(f"{folder}: {size:,} bytes")
     if size > MOST_BYTES:

@@ -2,6 +2,8 @@
 
 import json
 import struct
+import subprocess
+import sys
 
 import pytest
 
@@ -42,3 +44,13 @@ def test_it_works(name: str):
         assert model.translate(["I like it."])[0].text  # type: ignore[union-attr]
     else:
         assert model.generate(1)[0].text  # type: ignore[union-attr]
+
+
+def test_the_demo_shows_that_a_blank_depends_on_its_right_side():
+    done = subprocess.run([sys.executable, "-m", "sundae", "demo"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    sample, piano, french, last_week, every_week, refined = done.stdout.splitlines()
+    assert sample
+    assert piano.split()[2] != french.split()[2]
+    assert last_week.split()[1] != every_week.split()[1]
+    assert refined != "I wants to went to the beach."

@@ -33,6 +33,8 @@ from sundae.text.tokenizer import Tokenizer
 
 LONG = 128
 """Tokens from which on the triangular schedule is the usual one."""
+FILLING = 0.6
+"""The highest temperature at which blanks are filled, unless another is asked for."""
 
 
 class Sundae:
@@ -234,7 +236,7 @@ class Sundae:
         candidates: int = 8,
         sampling: SamplingConfig | None = None,
         constraints: Constraints | None = None,
-        by: RankName = "per-token",
+        by: RankName | None = None,
         seed: int = 0,
         watch: Watch | None = None,
     ) -> list[Written]:
@@ -268,11 +270,12 @@ class Sundae:
 
     @property
     def fill_sampling(self) -> SamplingConfig:
-        """The model's sampling settings, with all blanks updated at every step.
+        """The model's sampling settings, with all blanks updated at every step, and cool enough to settle.
 
         Paper: sec. 3.2 (Text In-painting).
         """
-        return replace(self.config.sampling, schedule="all")
+        temperature = min(FILLING, self.config.sampling.temperature)
+        return replace(self.config.sampling, schedule="all", temperature=temperature)
 
     def refine(
         self,

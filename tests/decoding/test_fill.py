@@ -231,6 +231,18 @@ def test_ranking_by_what_the_model_does_not_see(model: Sundae, quick):
     assert by_sight[0] != without[0]
 
 
+def test_how_candidates_are_ranked_unless_told(model: Sundae, quick):
+    known, tried = "the [[1w]] sees [[2]]", "the [[1-2w]] sees [[2]]"
+    settings = FillSettings(count=20)
+    together = model.fill_many([tried, known, tried], sampling=quick, settings=settings)
+    by_token = model.fill(tried, count=20, by="per-token", sampling=quick)
+    unseen = model.fill(known, count=20, by="leave-one-out", sampling=quick)
+    for found, alone in ((together[0], by_token), (together[1], unseen)):
+        assert [each.text for each in found] == [each.text for each in alone]
+        assert [each.score for each in found] == pytest.approx([each.score for each in alone], abs=1e-4)
+    assert [each.text for each in together[2]] == [each.text for each in together[0]]
+
+
 @pytest.mark.parametrize("kind", ["word", "character", "sentencepiece", "pretokenised"])
 def test_other_tokenizers_keep_words_apart(kind, tmp_path):
     if kind == "sentencepiece":

@@ -10,7 +10,6 @@ from sundae.config import RankName
 from sundae.errors import UsageError
 
 CANDIDATES: int = 8
-RANK: RankName = "per-token"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +23,8 @@ class Command(WritingFlags):
     """A text with blanks, such as "Seeing [[6]] for any visitor"; - reads one a line from standard input."""
     candidates: Annotated[int, arg(metavar="N")] = CANDIDATES
     """Chains to run at least, over all lengths of the blanks."""
-    rank: RankName = RANK
-    """How candidates are ranked (docs/writing.md)."""
+    rank: RankName | None = None
+    """How candidates are ranked: leave-one-out, or per-token if lengths are tried (docs/writing.md)."""
     allow: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="BLANK=WORDS")] = ()
     """The only words that may stand in a blank, such as 1=red,green; once for each such blank."""
     mark: bool = False
@@ -43,7 +42,7 @@ class Command(WritingFlags):
             raise UsageError("--trace and --html", why=f"show one template, and there are {len(templates)}")
         model = self.load()
         if isinstance(model, AutoregressiveTwin):
-            if self.allow or self.must or self.candidates != CANDIDATES or self.rank != RANK:
+            if self.allow or self.must or self.candidates != CANDIDATES or self.rank:
                 why = f"{self.model} writes from left to right"
                 raise UsageError("--allow, --must, --candidates and --rank", why=why)
             made = [

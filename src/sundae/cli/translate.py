@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -30,6 +30,8 @@ class Command(ChainFlags):
     are too long for the model are translated sentence by sentence, and SUNDAE keeps the digits of numbers.
     """
 
+    model: Annotated[str, arg(metavar="DIR|HUB-ID")] = field()
+    """A model folder, or an id on a hub (extra `hub`)."""
     text: Annotated[Positional[str], arg(metavar="TEXT|FILE|-")]
     """A text, a file, or - for standard input; every line is translated."""
     count: Annotated[int, arg(name="n", aliases=["-n"], metavar="N")] = 1

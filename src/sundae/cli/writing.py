@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class ModelFlags:
     """Which model, and where its words go."""
 
-    model: Annotated[str, arg(metavar="DIR|HUB-ID")]
-    """A model folder, a name that `sundae models` lists, or an id on a hub (extra `hub`)."""
+    model: Annotated[str, arg(metavar="NAME|DIR|HUB-ID")] = "everyday"
+    """A model that ships (`sundae models`), a folder, or an id on a hub (extra `hub`)."""
     seed: Annotated[int, arg(metavar="SEED")] = 0
     """The same seed writes the same texts."""
     threads: Annotated[int, arg(metavar="N")] = 0
@@ -148,7 +148,8 @@ class ChainFlags(ModelFlags):
     """How to run the chain; what is not given comes from the model's own settings."""
 
     steps: Annotated[int | None, arg(aliases=["-T"], metavar="T")] = None
-    """Denoising steps; this and what follows as the model's settings say (refine: 20 steps, temperature 0.3)."""
+    """Denoising steps; this and what follows as the model's settings say (fill: temperature at most 0.6; refine: 20
+    steps, temperature 0.3)."""
     temperature: Annotated[float | None, arg(aliases=["-t"], metavar="TAU")] = None
     """Sampling temperature; 0 takes the likeliest token."""
     rule: RuleName | None = None

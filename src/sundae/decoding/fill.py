@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sundae.config import RankName, SamplingConfig
@@ -27,15 +27,22 @@ MOST_LAYOUTS = 48
 class FillSettings:
     """How hard to try: `candidates` chains at least, over all lengths; the best `count` different texts are given.
 
-    The chains are samples of the seed, from number `first` on.
+    The chains are samples of the seed, from number `first` on.  `by` left open: what the model thinks of tokens that it
+    does not see, if the template says how many words or tokens there are; else the score per token.
     """
 
     count: int = 1
     candidates: int = 8
-    by: RankName = "per-token"
+    by: RankName | None = None
     seed: int = 0
     first: int = 0
     constraints: Constraints = field(default_factory=Constraints)
+
+    def ranked_by(self, template: Template) -> RankName:
+        """How candidates for this template are ranked."""
+        if self.by is not None:
+            return self.by
+        return "leave-one-out" if all(blank.low == blank.high for blank in template.blanks) else "per-token"
 
 
 def fill_templates(
@@ -137,28 +144,29 @@ class _Run:
             if progress is not None:
                 progress(sum(count <= rows for count in counts))
 
-        outcomes = iter(
-            run_orders(
-                orders,
-                self.desk,
-                denoiser=self.denoiser,
-                head=self.head,
-                sampling=self.sampling,
-                seed=self.settings.seed,
-                constraints=self.settings.constraints,
-                watch=self.watch,
-                progress=report,
-            )
+        outcomes = run_orders(
+            orders,
+            self.desk,
+            denoiser=self.denoiser,
+            head=self.head,
+            sampling=self.sampling,
+            seed=self.settings.seed,
+            constraints=self.settings.constraints,
+            watch=self.watch,
+            progress=report,
         )
-        if self.settings.by == "leave-one-out":
-            outcomes = iter(self._left_out(orders, list(outcomes)))
+        ways: list[RankName] = [self.settings.ranked_by(template) for template in templates]
+        unseen = [way == "leave-one-out" for way, some in zip(ways, per_template, strict=True) for _ in some]
+        judged = iter(self._left_out(list(itertools.compress(orders, unseen)), itertools.compress(outcomes, unseen)))
+        every = (next(judged) if new else own for own, new in zip(outcomes, unseen, strict=True))
         return [
-            self._ranked(template, some, list(itertools.islice(outcomes, len(some))), first=end - len(some))
-            for template, some, end in zip(templates, per_template, counts, strict=True)
+            self._ranked(template, some, list(itertools.islice(every, len(some))), by=way, first=end - len(some))
+            for template, some, way, end in zip(templates, per_template, ways, counts, strict=True)
         ]
 
-    def _left_out(self, orders: Sequence[Order], outcomes: Sequence[Outcome]) -> list[Outcome]:
+    def _left_out(self, orders: Sequence[Order], outcomes: Iterable[Outcome]) -> list[Outcome]:
         """The same outcomes, each scored by how likely its new tokens are to a model that does not see them."""
+        outcomes = list(outcomes)
         canvases: list[Seen] = []
         for order, outcome in zip(orders, outcomes, strict=True):
             assert order.layout is not None
@@ -172,7 +180,9 @@ class _Run:
         scores = [float(known[canvas].own.sum()) for canvas in canvases]
         return [replace(outcome, score=score) for outcome, score in zip(outcomes, scores, strict=True)]
 
-    def _ranked(self, template: Template, orders: list[Order], outcomes: list[Outcome], *, first: int) -> list[Written]:
+    def _ranked(
+        self, template: Template, orders: list[Order], outcomes: list[Outcome], *, by: RankName, first: int
+    ) -> list[Written]:
         settings = self.settings
         texts: list[tuple[str, tuple[tuple[int, int], ...]]] = []
         kept: list[Outcome] = []
@@ -192,7 +202,7 @@ class _Run:
             [text for text, _ in texts],
             scores=[outcome.score for outcome in kept],
             lengths=[outcome.length for outcome in kept],
-            by=settings.by,
+            by=by,
         )
         return [
             Written(
