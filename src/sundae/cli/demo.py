@@ -66,5 +66,6 @@ class Command:
 
 
 def _say(line: str) -> None:
+    sys.stdout.flush()
     sys.stderr.write(f"\n{line}\n")
     sys.stderr.flush()
