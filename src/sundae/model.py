@@ -187,12 +187,12 @@ class Sundae:
         return [
             Written(
                 self.text(torch.tensor(each.tokens)),
-                each.score / max(1, each.length),
+                each.score_per_token,
                 each.steps,
                 each.network_calls,
-                row=row,
+                origins=each.origins(),
             )
-            for row, each in enumerate(outcomes)
+            for each in outcomes
         ]
 
     def _to_continue(self, prompt: str, desk: Desk) -> Template:
@@ -305,7 +305,7 @@ class Sundae:
             why = f"the model's canvas holds {self.config.network.canvas}"
             raise UsageError(f"a draft translation of {length} tokens", why=why, hint="one sentence a line")
         denoiser, canvas = bound_to(self.network, source, self.desk, length=length)
-        return Refinery(draft, replace(self.desk, canvas=canvas), denoiser=denoiser, whole=True)
+        return Refinery(draft, replace(self.desk, canvas=canvas), denoiser=denoiser, source=source)
 
     @property
     def refine_sampling(self) -> SamplingConfig:

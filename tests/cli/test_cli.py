@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -71,9 +70,11 @@ def test_help_does_not_import_torch(arguments: list[str]) -> None:
 @pytest.mark.parametrize("flag", ["--help", "--version"])
 def test_help_and_version_take_less_than_three_tenths_of_a_second(flag: str) -> None:
     def seconds() -> float:
-        start = time.perf_counter()
+        """Of the processor: what else the machine does must not count."""
+        before = os.times()
         assert run(flag).returncode == 0
-        return time.perf_counter() - start
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
 
     assert min(seconds() for _ in range(5)) < 0.3
 

@@ -201,6 +201,29 @@ def test_every_verb_can_be_traced(folder: str, tmp_path: Path, capsys, verb: lis
     assert "://" not in page
 
 
+def test_every_text_template_and_window_is_in_the_trace(folder: str, tmp_path: Path, capsys, monkeypatch):
+    from sundae.decoding.trace import Trace
+
+    def traced(*arguments: str) -> tuple[list[str], list[str]]:
+        common = ["--model", folder, "-T", "3", "--threads", "1", "--json", "--trace", str(tmp_path / "t.json")]
+        assert main([*arguments, *common]) == 0
+        texts = [json.loads(line)["text"] for line in capsys.readouterr().out.split("\n")[:-1]]
+        trace = Trace.from_json((tmp_path / "t.json").read_text(encoding="utf-8"))
+        return texts, [row.text for row in trace.rows]
+
+    texts, rows = traced("generate", "-n", "3")
+    assert texts == rows
+    monkeypatch.setattr("sys.stdin", io.StringIO("the [[1w]] sees\na [[1w]] cat\n"))
+    texts, rows = traced("fill", "-")
+    assert texts == rows
+    (text,), rows = traced("fill", " ".join(["the [[1w]] sees a dog."] * 9))
+    assert len(rows) > 1
+    assert all(row in text for row in rows)
+    (text,), rows = traced("refine", "the old cat sees. the dog dog dog.", "--ban", "old,dog")
+    assert len(rows) == 2
+    assert text == " ".join(rows)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

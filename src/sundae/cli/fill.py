@@ -38,8 +38,6 @@ class Command(WritingFlags):
         templates = read_lines(self.template)
         if self.candidates < 1:
             raise UsageError(f"--candidates {self.candidates}", why="must be at least 1")
-        if len(templates) > 1 and (self.trace is not None or self.html is not None):
-            raise UsageError("--trace and --html", why=f"show one template, and there are {len(templates)}")
         model = self.load()
         if isinstance(model, AutoregressiveTwin):
             if self.allow or self.must or self.candidates != CANDIDATES or self.rank:
@@ -70,6 +68,5 @@ class Command(WritingFlags):
             for template, texts in zip(templates, filled, strict=True)
         )
         self.write("".join(lines))
-        if filled:
-            best = filled[0][0]
-            self.save_trace(looking, "fill", sampling, row=best.row, text=best.text, score=best.score)
+        origins = [origin for texts in filled for each in texts for origin in each.origins]
+        self.save_trace(looking, "fill", sampling, origins)

@@ -1,12 +1,15 @@
 """`sundae generate [PROMPT]`."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from sundae.cli.writing import WritingFlags, read_lines
 from sundae.errors import UsageError
+
+if TYPE_CHECKING:
+    from sundae.decoding.reading import Origin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +35,7 @@ class Command(WritingFlags):
             self.write("".join(map(self.print, made)))
             return
         sampling = self.sampling(model.generate_sampling(self.length))
-        constraints, content, best = self.constraints(), "", None
+        constraints, content, origins = self.constraints(), "", list["Origin"]()
         with self.onlookers(model, steps=sampling.steps) as looking:
             for prompt in prompts:
                 with self.progress("texts", self.count) as progress:
@@ -47,7 +50,6 @@ class Command(WritingFlags):
                         progress=progress,
                     )
                 content += self.print(written, context={"prompt": prompt} if prompt else {})
-                best = best or written[0]
+                origins += [origin for each in written for origin in each.origins]
         self.write(content)
-        if best is not None:
-            self.save_trace(looking, "generate", sampling, row=best.row, text=best.text, score=best.score)
+        self.save_trace(looking, "generate", sampling, origins)

@@ -63,8 +63,6 @@ class Command(ChainFlags):
         if isinstance(model, AutoregressiveTwin):
             raise UsageError(f"{self.model} cannot refine", why="it writes from left to right")
         readers = self._readers(model, draft)
-        if len(readers) > 1 and (self.trace is not None or self.html is not None):
-            raise UsageError("--trace and --html", why=f"show one line, and there are {len(readers)}")
         if self.suggest:
             self._suggest(readers)
             return
@@ -77,14 +75,12 @@ class Command(ChainFlags):
             done = 0
             for reader in readers:
                 told = None if progress is None else lambda own, before=done: progress(before + own)
-                watch = looking if looking and not parts else None
-                parts.append((reader.text, reader.refine(settings, sampling=sampling, watch=watch, progress=told)))
+                watched = reader.refine(settings, sampling=sampling, watch=looking or None, progress=told)
+                parts.append((reader.text, watched))
                 done += len(reader.stretches)
         before, refined = _joined(parts)
         self.write(self._result(before, refined))
-        _, first = parts[0]
-        source = None if self.source is None else read_text(self.source).split("\n")[0]
-        self.save_trace(looking, "refine", sampling, row=first.row, text=first.text, score=first.score, source=source)
+        self.save_trace(looking, "refine", sampling, refined.origins)
 
     def _readers(self, model: "Sundae", draft: str) -> "list[Refinery]":
         """One for the draft, or with a source one for each of its lines."""
@@ -150,7 +146,7 @@ def _joined(parts: "list[tuple[str, Refined]]") -> "tuple[str, Refined]":
         sum(refined.score for _, refined in parts) / len(parts),
         sum(refined.draft_score for _, refined in parts) / len(parts),
         sum(refined.network_calls for _, refined in parts),
-        parts[0][1].row,
+        tuple(origin for _, refined in parts for origin in refined.origins),
     )
     return "\n".join(before for before, _ in parts), together
 

@@ -10,7 +10,6 @@ from tyro.conf import Positional, arg
 
 from sundae.cli.writing import ChainFlags, read_file, read_text, split_words
 from sundae.errors import DataError, UsageError
-from sundae.text.placeables import take_out
 
 if TYPE_CHECKING:
     from sundae.decoding.written import Written
@@ -85,7 +84,7 @@ class Command(ChainFlags):
             scored=self.json or self.tsv or self.count > 1 or self.trace is not None or self.html is not None,
         )
         found: list[list[Written]] = []
-        with self.onlookers(model, steps=sampling.steps, every=True) as looking:
+        with self.onlookers(model, steps=sampling.steps) as looking:
             if looking:  # the first line, which gets what it would get among the others
                 found = model.translate_many(sources[:1], sampling=sampling, settings=settings, watch=looking, say=say)
         with self.progress("lines", len(sources)) as progress:
@@ -94,11 +93,8 @@ class Command(ChainFlags):
             )
         self._print(lines, sources, found)
         if looking and found:
-            best = found[0][0]
-            text, _ = take_out(best.text)  # a chain writes no tags
-            self.save_trace(
-                looking, "translate", sampling, row=best.row, text=text, score=best.score, source=sources[0]
-            )
+            origins = [origin for each in found[0] for origin in each.origins]
+            self.save_trace(looking, "translate", sampling, origins)
 
     def _baseline(
         self, model: "AutoregressiveTwin | MaskPredictTranslator", sources: list[str], terms: dict[str, str]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sundae.baselines.models import AutoregressiveTwin, Draw
     from sundae.core.sampling import ChainState
     from sundae.decoding.constraints import Constraints
-    from sundae.decoding.reading import Onlooker, Reading
+    from sundae.decoding.reading import Onlooker, Origin, Reading
     from sundae.decoding.trace import Recorder, TracedRow
     from sundae.decoding.written import Written
     from sundae.model import Model, Sundae
@@ -106,42 +106,36 @@ def write_file(path: Path, content: str) -> None:
 
 
 class Onlookers:
-    """The animation and the recorders, as one watch; the first run is recorded, or with `every` each one."""
+    """The animation and the recorders, one for each run of a chain, as one watch."""
 
-    def __init__(self, shown: "Onlooker | None", *, traced: bool, every: bool = False) -> None:
-        self._shown, self._traced, self._every = shown, traced, every
-        self.recorders: list[Recorder] = []
+    def __init__(self, shown: "Onlooker | None", *, traced: bool) -> None:
+        self._shown, self._traced = shown, traced
+        self._recorders: dict[Reading, Recorder] = {}
+        self._recording: Recorder | None = None
 
     def __bool__(self) -> bool:
         return self._shown is not None or self._traced
 
     def begin(self, reading: "Reading") -> None:
-        """Be told how the canvas is read; later runs, of other windows, are shown but not recorded."""
+        """Be told how the canvas is read."""
         from sundae.decoding.trace import Recorder
 
         if self._shown is not None:
             self._shown.begin(reading)
-        self._recording = self._traced and (self._every or not self.recorders)
-        if self._recording:
+        if self._traced:
             assert reading.denoiser is not None, "a verb tells whoever records who can be asked"
-            self.recorders.append(Recorder(reading.denoiser, reading=reading))
+            self._recording = self._recorders[reading] = Recorder(reading.denoiser, reading=reading)
 
     def __call__(self, state: "ChainState") -> None:
         """Show and keep a state."""
         if self._shown is not None:
             self._shown(state)
-        if self._recording:
-            self.recorders[-1](state)
+        if self._recording is not None:
+            self._recording(state)
 
-    def row(self, number: int, *, text: str, score: float, source: str | None) -> "TracedRow | None":
-        """What happened to the row that ended as this text, in whichever run; else to the row of that number."""
-        for recorder in reversed(self.recorders):
-            if recorder.has(number):
-                found = recorder.row(number, score=score, source=source)
-                # Tags that were taken out leave other spaces behind than they came with.
-                if found.text.split() == text.split() or not self._every:
-                    return found
-        return None
+    def row(self, origin: "Origin") -> "TracedRow":
+        """What happened to one row of a run."""
+        return self._recorders[origin.reading].row(origin.row, score=origin.score, source=origin.source)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,9 +160,9 @@ class ChainFlags(ModelFlags):
     ban: Annotated[str, arg(metavar="WORDS")] = ""
     """Words and phrases that may appear at no step, separated by commas."""
     watch: bool = False
-    """Show every step on standard error; of several candidates, the first one's."""
+    """Show every step on standard error; of several texts or candidates, the first one's."""
     trace: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Write every step of the best text, with probabilities, as JSON."""
+    """Write every step of each text, with probabilities, as JSON."""
     html: Annotated[Path | None, arg(metavar="FILE")] = None
     """The same as a page to look at, which needs nothing else."""
 
@@ -184,37 +178,22 @@ class ChainFlags(ModelFlags):
         return replace(usual, **given)
 
     @contextmanager
-    def onlookers(self, model: "Sundae", *, steps: int, every: bool = False) -> "Iterator[Onlookers]":
-        """Whoever watches the chain; `every` run of it is recorded, or the first."""
+    def onlookers(self, model: "Sundae", *, steps: int) -> "Iterator[Onlookers]":
+        """Whoever watches the chain."""
         from sundae.cli.watching import watching
 
         with ExitStack() as stack:
             shown = stack.enter_context(watching(model.tokenizer, steps=steps)) if self.watch else None
-            yield Onlookers(shown, traced=bool(self.trace or self.html), every=every)
+            yield Onlookers(shown, traced=bool(self.trace or self.html))
 
     def save_trace(
-        self,
-        looking: "Onlookers",
-        verb: str,
-        sampling: SamplingConfig,
-        *,
-        row: int,
-        text: str,
-        score: float,
-        source: str | None = None,
+        self, looking: "Onlookers", verb: str, sampling: SamplingConfig, origins: "Sequence[Origin]"
     ) -> None:
-        """Write what the onlookers saw of one row."""
+        """Write what the onlookers saw of these rows."""
         if self.trace is None and self.html is None:
             return
-        traced = looking.row(row, text=text, score=score, source=source)
-        if traced is None:
-            raise UsageError(
-                "--trace and --html",
-                why="no chain that was watched wrote this text"
-                if looking.recorders
-                else "no chain ran: nothing was open",
-                hint="one short text" if looking.recorders else "",
-            )
+        if not origins:
+            raise UsageError("--trace and --html", why="no chain ran: nothing was open")
         from sundae.decoding.trace import Trace
         from sundae.decoding.viewer import render_html
 
@@ -223,7 +202,7 @@ class ChainFlags(ModelFlags):
             model=Path(self.model).name,
             seed=self.seed,
             sampling=asdict(sampling),
-            rows=(traced,),
+            rows=tuple(map(looking.row, origins)),
         )
         if self.trace is not None:
             write_file(self.trace, trace.to_json())

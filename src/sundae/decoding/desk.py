@@ -1,7 +1,7 @@
 """Running requests: rows of many requests in batches that fit the memory, scored and ranked."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -13,7 +13,7 @@ from sundae.core.sampling import ChainState, model_score
 from sundae.decoding.canvas import Canvas, Watch, constrained, first_state, run_canvas
 from sundae.decoding.constraints import Constraints, Guard, Guarded
 from sundae.decoding.layout import FREE, FREE_OR_END, Desk, Layout
-from sundae.decoding.reading import Reading, Stretch, together
+from sundae.decoding.reading import Origin, Reading, Stretch, together
 from sundae.decoding.reuse import Head, Reusing
 from sundae.decoding.rules import build_rule
 
@@ -28,13 +28,26 @@ def batch_rows(*, canvas: int, vocabulary_size: int) -> int:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One finished row: its tokens, its model score (of the canvas) and the length of its text, and its cost."""
+    """One finished row: its tokens, its model score (of the canvas) and the length of its text, and its cost.
+
+    If it was watched, also how its batch is read and which row of that it was.
+    """
 
     tokens: list[int]
     score: float
     length: int
     steps: int
     network_calls: int
+    watched: tuple[Reading, int] | None = field(default=None, compare=False)
+
+    @property
+    def score_per_token(self) -> float:
+        """What candidates of different length are compared by."""
+        return self.score / max(1, self.length)
+
+    def origins(self, *, source: str | None = None) -> tuple[Origin, ...]:
+        """This row, if anybody saw it; for a translation, of what."""
+        return () if self.watched is None else (Origin(*self.watched, self.score_per_token, source),)
 
 
 @dataclass(frozen=True)
@@ -94,7 +107,7 @@ def run_orders(
     progress: Callable[[int], None] | None = None,
     scored: bool = True,
 ) -> list[Outcome]:
-    """Run all rows to their end, batch by batch; `watch` sees the first batch.
+    """Run all rows to their end, batch by batch; `watch` sees each of them.
 
     The denoiser is asked about rows by their numbers among all orders.  `head` turns its hidden states into logits:
     what did not change is not computed again.  A score costs one more call; without it the scores are 0.
@@ -114,8 +127,10 @@ def run_orders(
             start = guard.clean(first, canvas, noise=noise, vocabulary_size=size)
             rule, asked = Guarded(rule, guard), guard.offer(constrained(reusing, canvas))
         states = run_canvas(asked, canvas, sampling=sampling, vocabulary_size=size, seed=seed, rule=rule, start=start)
-        seen = together(_reading(some, canvas, desk, own), watch) if watch is not None and begin == 0 else None
-        outcomes += _outcomes(*_drained(states, reusing, seen), canvas, own if scored else None)
+        reading = None if watch is None else _reading(some, canvas, desk, own)
+        seen = None if reading is None else together(reading, watch)
+        state, ends = _drained(states, reusing, seen)
+        outcomes += _outcomes(state, ends, canvas, own if scored else None, reading=reading)
         if progress is not None:
             progress(len(outcomes))
     return outcomes
@@ -149,12 +164,21 @@ def _drained(states: Iterator[ChainState], reusing: Reusing, watch: Watch | None
         state = following
 
 
-def _outcomes(state: ChainState, steps: list[int], canvas: Canvas, judge: Denoiser | None) -> list[Outcome]:
+def _outcomes(
+    state: ChainState, steps: list[int], canvas: Canvas, judge: Denoiser | None, *, reading: Reading | None
+) -> list[Outcome]:
     scores = [0.0] * len(state.tokens)
     if judge is not None:
         scores = model_score(judge, state.tokens, inside=canvas.inside).total.tolist()
     length = text_length(state.tokens.masked_fill(~canvas.inside, PAD))
     return [
-        Outcome(tokens.tolist(), scores[row], int(length[row]), steps[row], int(state.calls[row]))
+        Outcome(
+            tokens.tolist(),
+            scores[row],
+            int(length[row]),
+            steps[row],
+            int(state.calls[row]),
+            None if reading is None else (reading, row),
+        )
         for row, tokens in enumerate(state.tokens)
     ]

@@ -160,8 +160,8 @@ class _Run:
         judged = iter(self._left_out(list(itertools.compress(orders, unseen)), itertools.compress(outcomes, unseen)))
         every = (next(judged) if new else own for own, new in zip(outcomes, unseen, strict=True))
         return [
-            self._ranked(template, some, list(itertools.islice(every, len(some))), by=way, first=end - len(some))
-            for template, some, way, end in zip(templates, per_template, ways, counts, strict=True)
+            self._ranked(template, some, list(itertools.islice(every, len(some))), by=way)
+            for template, some, way in zip(templates, per_template, ways, strict=True)
         ]
 
     def _left_out(self, orders: Sequence[Order], outcomes: Iterable[Outcome]) -> list[Outcome]:
@@ -181,19 +181,17 @@ class _Run:
         return [replace(outcome, score=score) for outcome, score in zip(outcomes, scores, strict=True)]
 
     def _ranked(
-        self, template: Template, orders: list[Order], outcomes: list[Outcome], *, by: RankName, first: int
+        self, template: Template, orders: list[Order], outcomes: list[Outcome], *, by: RankName
     ) -> list[Written]:
         settings = self.settings
         texts: list[tuple[str, tuple[tuple[int, int], ...]]] = []
         kept: list[Outcome] = []
-        rows: list[int] = []
-        for row, (order, outcome) in enumerate(zip(orders, outcomes, strict=True), start=first):
+        for order, outcome in zip(orders, outcomes, strict=True):
             assert order.layout is not None
             text, spans = order.layout.text(outcome.tokens, self.desk.tokenizer)
             if self._keeps(template, text, spans):
                 texts.append((text, spans))
                 kept.append(outcome)
-                rows.append(row)
         if not kept:
             raise UsageError(
                 "no candidate keeps all constraints", why=f"of {len(orders)} that were tried", hint="more --candidates"
@@ -207,11 +205,11 @@ class _Run:
         return [
             Written(
                 texts[index][0],
-                kept[index].score / max(1, kept[index].length),
+                kept[index].score_per_token,
                 kept[index].steps,
                 kept[index].network_calls,
                 texts[index][1],
-                rows[index],
+                kept[index].origins(),
             )
             for index in order[: settings.count]
         ]
@@ -267,7 +265,7 @@ class _Run:
             max(part.steps for part in parts),
             sum(part.network_calls for part in parts),
             tuple(fills),
-            parts[0].row,
+            tuple(origin for part in parts for origin in part.origins),
         )
 
 

@@ -72,7 +72,7 @@ def _joined(parts: Sequence[Sequence[Written]], placeables: Sequence[Placeable],
             sum(each.score for each in own) / max(1, len(own)),
             max((each.steps for each in own), default=0),
             sum(each.network_calls for each in own),
-            row=own[0].row if own else 0,
+            origins=tuple(origin for each in own for origin in each.origins),
         )
         versions.setdefault(text, written)
     return list(versions.values())

@@ -121,6 +121,16 @@ def _template_texts(tokenizer: Tokenizer, ids: Sequence[int], stretches: Sequenc
     return texts
 
 
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Which row of a chain that was watched wrote a text, or a part of one; `score` is per token."""
+
+    reading: Reading
+    row: int
+    score: float
+    source: str | None = None
+
+
 @runtime_checkable
 class Onlooker(Protocol):
     """A Watch that wants to know what it is looking at."""

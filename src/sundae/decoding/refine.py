@@ -26,7 +26,7 @@ from sundae.decoding.desk import batch_rows
 from sundae.decoding.layout import FREE, Desk
 from sundae.decoding.leave_one_out import Judged, Seen, leave_one_out
 from sundae.decoding.rank import rank
-from sundae.decoding.reading import Reading, together, token_texts
+from sundae.decoding.reading import Origin, Reading, together, token_texts
 from sundae.decoding.rules import build_rule
 from sundae.errors import UsageError
 from sundae.text.sentences import split_sentences
@@ -77,7 +77,7 @@ class Refined:
     score: float
     draft_score: float
     network_calls: int
-    row: int = field(default=0, compare=False)
+    origins: tuple[Origin, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,13 @@ class _Stretch:
 
 
 class Refinery:
-    """A draft in stretches that fit the canvas, ready to be judged and improved; `whole`: not cut into sentences."""
+    """A draft in stretches that fit the canvas, ready to be judged and improved.
 
-    def __init__(self, draft: str, desk: Desk, *, denoiser: Denoiser, whole: bool = False) -> None:
-        self.desk, self.denoiser, self._whole = desk, denoiser, whole
+    The translation of a `source` is not cut into sentences.
+    """
+
+    def __init__(self, draft: str, desk: Desk, *, denoiser: Denoiser, source: str | None = None) -> None:
+        self.desk, self.denoiser, self.source = desk, denoiser, source
         parts: list[tuple[str, bool]] = []
         for segment in parse_template(draft).segments:
             if isinstance(segment, Blank):
@@ -120,7 +123,7 @@ class Refinery:
         """Sentences; one that does not fit in pieces; and for a model of running text, what stands around them."""
         found: list[_Stretch] = []
         position = 0
-        for sentence in [self.text] if self._whole else split_sentences(self.text):
+        for sentence in [self.text] if self.source is not None else split_sentences(self.text):
             body = sentence.strip() if self.desk.ends else sentence
             begin = position + (len(sentence) - len(sentence.lstrip()) if self.desk.ends else 0)
             position += len(sentence)
@@ -273,7 +276,8 @@ class Refinery:
         group = max(1, batch_rows(canvas=self.desk.canvas, vocabulary_size=size) // settings.candidates)
         edits: list[tuple[int, int, str]] = []
         score = draft_score = 0.0
-        calls = done = first_row = 0
+        origins: list[Origin] = []
+        calls = done = 0
         for begin in range(0, len(open_), group):
             numbers = open_[begin : begin + group]
             rows = [number for number in numbers for _ in range(settings.candidates)]
@@ -295,10 +299,8 @@ class Refinery:
             states = run_canvas(
                 asked, canvas, sampling=sampling, vocabulary_size=size, seed=settings.seed, rule=rule, start=start
             )
-            seen = None
-            if watch is not None and begin == 0:
-                seen = together(Reading(self.desk.tokenizer, canvas=canvas, denoiser=self.denoiser), watch)
-            state = last_of(states, seen)
+            reading = Reading(self.desk.tokenizer, canvas=canvas, denoiser=self.denoiser)
+            state = last_of(states, None if watch is None else together(reading, watch))
             calls += int(state.network_calls)
             after = self._scores(state.tokens, canvas, by=settings.by)
             drafts = self._scores(canvas.template, canvas, by=settings.by)
@@ -312,9 +314,11 @@ class Refinery:
                     scores.append(own)
                 texts = [self.desk.tokenizer.decode(each) for each in candidates]
                 lengths = [len(stretch.ids)] * len(candidates)
-                best = rank(texts, scores=scores, lengths=lengths, by=settings.by)[0]
-                if index == begin == 0:
-                    first_row = best % settings.candidates
+                order = rank(texts, scores=scores, lengths=lengths, by=settings.by)
+                best = order[0]
+                if watch is not None:  # where the draft itself is kept, the best of the chains
+                    chain = next((each for each in order if each < settings.candidates), 0)
+                    origins.append(Origin(reading, low + chain, scores[chain] / len(stretch.ids), self.source))
                 score, draft_score = score + scores[best], draft_score + own
                 edits += _edits(stretch, candidates[best], self.desk)
             done += len(numbers)
@@ -323,7 +327,7 @@ class Refinery:
         tokens = max(1, sum(len(self.stretches[number].ids) for number in open_))
         text = _applied(self.text, edits)
         settings.constraints.require_none_banned(text)
-        return Refined(text, tuple(edits), score / tokens, draft_score / tokens, calls, first_row)
+        return Refined(text, tuple(edits), score / tokens, draft_score / tokens, calls, tuple(origins))
 
     def _scores(self, tokens: Tensor, canvas: Canvas, *, by: RankName) -> list[float]:
         """The model score of each row, or how likely its open tokens are to a model that does not see them."""

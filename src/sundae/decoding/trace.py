@@ -15,7 +15,7 @@ A trace is one JSON object in UTF-8:
       score           the model's score of it
       source          the text that it translates, or null
       locked          the positions that were given, and so never change
-      tracing_calls   network calls that only the probabilities needed: one for each state
+      tracing_calls   how often the network computed this text for the probabilities alone: once for each state
       states          one object for x_0, x_1, ...:
         step            t
         calls           network calls that this text has cost so far; those for tracing are not among them
@@ -48,9 +48,12 @@ from sundae.errors import DataError
 FORMAT = "sundae-trace"
 VERSION = 1
 NOTE = (
-    "probability is f_theta(y_i | y), the model's probability of each token given the whole state; it takes one more "
-    "network call for each state (tracing_calls), which is not a cost of decoding and not counted in calls"
+    "probability is f_theta(y_i | y), the model's probability of each token given the whole state; for that the "
+    "network computes each state once more (tracing_calls), which is not a cost of decoding and not counted in calls"
 )
+
+AT_ONCE = 32
+"""States whose probabilities are computed in one call."""
 
 Setting = str | int | float | bool | None
 
@@ -127,49 +130,44 @@ class Trace:
 
 
 class Recorder:
-    """A Watch that keeps every state of a chain, with the probabilities that `denoiser` gives."""
+    """A Watch that keeps every state of a chain; what `denoiser` thinks of a row is asked when the row is wanted."""
 
     def __init__(self, denoiser: Denoiser, *, reading: Reading) -> None:
         self._denoiser, self._reading = denoiser, reading
-        self._finished: Tensor | None = None
-        self._states: list[list[TracedState]] = [[] for _ in reading.inside]
+        self._states: list[ChainState] = []
 
     def __call__(self, state: ChainState) -> None:
-        """Keep x_t of the rows that were still running."""
-        running = torch.ones_like(state.finished) if self._finished is None else ~self._finished
-        self._finished = state.finished
-        rows = running.nonzero().squeeze(1)
-        if not len(rows):
-            return
-        probability = self._probability(state.tokens[rows], rows=rows)
-        for row, likely in zip(rows.tolist(), probability, strict=True):
-            own = self._reading.inside[row]
-            shown = self._reading.read(state.tokens[row], row=row)
-            self._states[row].append(
+        """Keep x_t."""
+        self._states.append(state)
+
+    def row(self, number: int, *, score: float, source: str | None = None) -> TracedRow:
+        """What happened to one row of the chain, until it was finished."""
+        assert self._states, "a recorder must have seen the chain"
+        before = sum(not bool(state.finished[number]) for state in self._states)
+        states = self._states[: before + 1]
+        own = self._reading.inside[number]
+        tokens = torch.stack([state.tokens[number] for state in states])
+        likely = torch.cat([self._probability(some, number=number) for some in tokens.split(AT_ONCE)])[:, own].tolist()
+        traced: list[TracedState] = []
+        for state, probability in zip(states, likely, strict=True):
+            shown = self._reading.read(state.tokens[number], row=number)
+            traced.append(
                 TracedState(
                     step=state.step,
-                    calls=int(state.calls[row]),
+                    calls=int(state.calls[number]),
                     length=shown.length,
                     tokens=shown.tokens,
                     labels=shown.labels,
-                    changed=tuple(state.changed[row][own].nonzero().squeeze(1).tolist()),
-                    probability=tuple(float(f"{each:.4g}") for each in likely[own].tolist()),
+                    changed=tuple(state.changed[number][own].nonzero().squeeze(1).tolist()),
+                    probability=tuple(float(f"{each:.4g}") for each in probability),
                 )
             )
-
-    def has(self, number: int) -> bool:
-        """Whether this row was seen."""
-        return number < len(self._states) and bool(self._states[number])
-
-    def row(self, number: int, *, score: float, source: str | None = None) -> TracedRow:
-        """What happened to one row of the chain."""
-        states = tuple(self._states[number])
-        assert states, "a recorder must have seen the chain"
         locked = tuple(self._reading.locked[number].nonzero().squeeze(1).tolist())
-        return TracedRow(states=states, locked=locked, score=score, source=source)
+        return TracedRow(states=tuple(traced), locked=locked, score=score, source=source)
 
-    def _probability(self, tokens: Tensor, *, rows: Tensor) -> Tensor:
-        inside = self._reading.inside[rows]
+    def _probability(self, tokens: Tensor, *, number: int) -> Tensor:
+        inside = self._reading.inside[number].expand_as(tokens)
+        rows = torch.full((len(tokens),), number)
         logits = self._denoiser(Ask(tokens, rows, inside, inside)).logits.float()
         chosen = logits.gather(1, tokens[inside][:, None]).squeeze(1) - logits.logsumexp(1)
         return logits.new_zeros(tokens.shape).masked_scatter(inside, chosen.exp().clamp(max=1.0))

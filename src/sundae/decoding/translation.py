@@ -219,8 +219,8 @@ class Translator:
             )
         found: list[list[Written]] = []
         begin = 0
-        for count in counts:
-            found.append(self._ranked(outcomes[begin : begin + count], begin, by_score=tried == 1))
+        for source, count in zip(sources, counts, strict=True):
+            found.append(self._ranked(source, outcomes[begin : begin + count], by_score=tried == 1))
             begin += count
         return found
 
@@ -234,7 +234,7 @@ class Translator:
         # Where there is no room for all, there may be for fewer.
         return list(different)[:PLACES] or (self._layouts(width, words[:-1]) if len(words) > 1 else [])
 
-    def _ranked(self, outcomes: Sequence[Outcome], first: int, *, by_score: bool) -> list[Written]:
+    def _ranked(self, source: str, outcomes: Sequence[Outcome], *, by_score: bool) -> list[Written]:
         texts = [self._text(outcome.tokens) for outcome in outcomes]
         order = rank(
             texts,
@@ -245,10 +245,10 @@ class Translator:
         return [
             Written(
                 texts[index],
-                outcomes[index].score / max(1, outcomes[index].length),
+                outcomes[index].score_per_token,
                 outcomes[index].steps,
                 outcomes[index].network_calls,
-                row=first + index,
+                origins=outcomes[index].origins(source=source),
             )
             for index in order[: self.settings.count]
         ]

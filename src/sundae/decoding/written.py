@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass, field
 
+from sundae.decoding.reading import Origin
+
 
 @dataclass(frozen=True)
 class Written:
     """One finished text, what the model thinks of it (per token), what it cost, and where in it blanks were filled.
 
-    `row` is which row of the chain it was, for those who watched.
+    `origins` are the rows that wrote it, for those who watched: one for each window or part.
     """
 
     text: str
@@ -15,4 +17,4 @@ class Written:
     steps: int
     network_calls: int
     fills: tuple[tuple[int, int], ...] = ()
-    row: int = field(default=0, compare=False)
+    origins: tuple[Origin, ...] = field(default=(), compare=False, repr=False)
