@@ -3,9 +3,11 @@
     python benchmarks/samplers.py --model DIR --judge TWIN --corpus DIR --out DIR [--samples 200] [--seeds 5]
 
 For each setting: perplexity per word by the judge, distinct-2 and repetition of samples; exact match of blanks of one
-word and of three in held-out sentences; network calls that a text took part in.  Settings are compared with the paper's
-rule (low temperature, 30% of the tokens a step) by a paired bootstrap over seeds.  Defaults are chosen here, so blanks
-are made in the first half of the held-out sentences only; benchmarks/blanks.py reports on the other half.
+word and of three in held-out sentences; the steps that were allowed, which is how many calls of the network the paper's
+own loop would make, and the calls that a text took part in: rows that did not change are not computed again.  Settings
+are compared with the paper's rule (low temperature, 30% of the tokens a step) by a paired bootstrap over seeds.
+Defaults are chosen here, so blanks are made in the first half of the held-out sentences only; benchmarks/blanks.py
+reports on the other half.  specimens.md has the first samples and fillings of a setting of each rule, unpicked.
 
 What was sampled is kept in the folder of --out: the same command goes on where it stopped, and without --judge it
 samples only.
@@ -40,6 +42,18 @@ from sundae.text.corpus import Corpus
 PAPER = "low-temperature, 30%, T=100, 0.8"
 RANKS: tuple[RankName, ...] = ("leave-one-out", "per-token", "score", "mbr")
 RANKED = "low-temperature, all, T=16, 0.6"
+SHOWN = (
+    PAPER,
+    "low-temperature, 50%, T=50, 0.8 to 0.6",
+    RANKED,
+    "annealed 0.8 to 0.4, all, T=16",
+    "top-p 0.9, all, T=16, 0.8",
+    "argmax-unrolled, T=16",
+    "entropy-bounded 16, T=16",
+    "confidence, T=16",
+    "predictor-corrector 0.3, T=16",
+)
+SPECIMENS = 20
 
 
 def settings() -> dict[str, SamplingConfig]:
@@ -49,6 +63,9 @@ def settings() -> dict[str, SamplingConfig]:
     for steps, temperature in ((100, 0.6), (50, 0.8), (50, 0.6), (25, 0.6)):
         name = f"low-temperature, 30%, T={steps}, {temperature}"
         found[name] = replace(usual, steps=steps, temperature=temperature)
+    for share in (0.5, 0.7):
+        name = f"low-temperature, {share:.0%}, T=50, 0.8 to 0.6"
+        found[name] = replace(usual, steps=50, share=share, final_temperature=0.6)
     for steps, temperature in ((32, 0.6), (16, 0.8), (16, 0.6), (16, 0.4), (8, 0.6), (4, 0.6)):
         name = f"low-temperature, all, T={steps}, {temperature}"
         found[name] = replace(usual, schedule="all", steps=steps, temperature=temperature)
@@ -61,6 +78,9 @@ def settings() -> dict[str, SamplingConfig]:
         found[f"entropy-bounded 16, T={steps}"] = replace(common, rule="entropy-bounded", entropy_bound=16.0)
         found[f"confidence, T={steps}"] = replace(common, rule="confidence", temperature=0.8)
         found[f"predictor-corrector 0.3, T={steps}"] = replace(common, rule="predictor-corrector")
+    found["predictor-corrector 0.3, T=32, 0.8 to 0.6"] = replace(
+        usual, rule="predictor-corrector", steps=32, final_temperature=0.6
+    )
     return found
 
 
@@ -128,6 +148,7 @@ def main() -> None:
     held_out = corpus.split("validation")
     texts = [corpus.tokenizer.decode(held_out.text(row).tolist()) for row in range(len(held_out))]
     blank_rows: list[dict[str, Cell]] = []
+    fillings: dict[str, list[str]] = {}
     samples = {
         name: kept(
             arguments.out / "samples" / f"{plain(name)}.json",
@@ -136,7 +157,7 @@ def main() -> None:
         for name, sampling in settings().items()
     }
     for words, (name, sampling), by in itertools.product((1, 3), settings().items(), RANKS):
-        if "30%" in name or (by != RANKS[0] and name != RANKED) or (words > 1 and "T=16" not in name):
+        if "%" in name or (by != RANKS[0] and name != RANKED) or (words > 1 and "T=16" not in name):
             continue  # in-painting updates all blanks at every step; ways to rank are compared with one rule
         items = choose_blanks(texts[: len(texts) // 2], words=words, count=arguments.blanks // words)
         found = kept(
@@ -148,6 +169,12 @@ def main() -> None:
         row = {"setting": name, "ranked by": by, "words": words, "exact match": exact, "network calls": calls}
         blank_rows.append(row)
         print(row, flush=True)
+        if words == 1 and by == RANKS[0] and name in SHOWN:
+            fillings[name] = [
+                f"{item.before}[{text}]{item.after}" + ("" if text == item.answer else f" ({item.answer})")
+                for (text, _), item in zip(found[:SPECIMENS], items, strict=False)
+            ]
+    write_whole(arguments.out / "specimens.md", specimens(samples, fillings))
     if arguments.judge is None:
         return
     judge = load_model(arguments.judge)
@@ -160,6 +187,7 @@ def main() -> None:
         rows.append(
             {
                 "setting": name,
+                "steps": settings()[name].steps,
                 "network calls": own.calls,
                 "judge's perplexity per word": float(np.exp(np.mean(own.nats_per_word))),
                 "log perplexity against the paper's rule": perplexing,
@@ -189,6 +217,16 @@ def main() -> None:
         log_x=True,
     )
     print(report.markdown())
+
+
+def specimens(samples: dict[str, list[list[tuple[str, int]]]], fillings: dict[str, list[str]]) -> str:
+    """What each rule wrote first, as Markdown."""
+    parts: list[str] = []
+    for name in SHOWN:
+        parts += [f"## {name}\n", "Samples:\n", *(f"- {text}" for text, _ in samples[name][0][:SPECIMENS]), ""]
+        if name in fillings:
+            parts += ["Fillings:\n", *(f"- {text}" for text in fillings[name]), ""]
+    return "\n".join(parts)
 
 
 def plain(name: str) -> str:
