@@ -168,7 +168,9 @@ def _train(command: "Command", config: RunConfig, corpus: Corpus) -> None:
     torch.manual_seed(config.training.seed)
     network = build_network(config.network)
     if command.init is not None:
-        _start_from(network, command.init, corpus)
+        _start_from(network, command.init, corpus, flag="--init")
+    if command.init_encoder is not None:
+        _start_from(network, command.init_encoder, corpus, flag="--init-encoder", parts=_READING)
     trainer = Trainer(build_loss(network, config.objective), config.training)
     progress = ProgressLog(steps=config.training.steps, step=0, quiet=command.quiet)
     try:
@@ -198,19 +200,26 @@ def _train(command: "Command", config: RunConfig, corpus: Corpus) -> None:
     sys.stdout.write(f"{run / 'model'}\n")
 
 
-def _start_from(network: Transformer, name: str, corpus: Corpus) -> None:
+_READING = ("embedding.", "encoder.", "source_")
+"""What a translator reads its source with, by the beginning of the parameters' names."""
+
+
+def _start_from(network: Transformer, name: str, corpus: Corpus, *, flag: str, parts: tuple[str, ...] = ("",)) -> None:
+    """Take over the weights of a model, or those parts of it."""
     model = load_model(name)
     ours, theirs = corpus.tokenizer, model.tokenizer
     if ours.kind != theirs.kind or _token_texts(ours) != _token_texts(theirs):
         raise UsageError(
-            f"--init {name}",
+            f"{flag} {name}",
             why="the corpus was prepared with another tokenizer",
             hint=f"sundae prepare ... --tokenizer-from {name}",
         )
+    taken = {key: value for key, value in model.network.state_dict().items() if key.startswith(parts)}
+    kept = {key: value for key, value in network.state_dict().items() if not key.startswith(parts)}
     try:
-        network.load_state_dict(model.network.state_dict())
+        network.load_state_dict(taken | kept)
     except RuntimeError as error:
-        raise UsageError(f"--init {name}", why=f"its network differs from the preset's: {error}") from None
+        raise UsageError(f"{flag} {name}", why=f"its network differs from the preset's: {error}") from None
 
 
 def _token_texts(tokenizer: Tokenizer) -> list[str]:
