@@ -171,6 +171,7 @@ class Sundae:
                 sampling=sampling,
                 settings=settings,
                 watch=watch,
+                progress=None if progress is None else lambda done: progress(count * done),
             )[0]
         orders = [Order(None, number) for number in range(first, first + count)]
         outcomes = run_orders(

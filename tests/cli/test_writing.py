@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -236,6 +238,13 @@ def test_every_text_template_and_window_is_in_the_trace(folder: str, tmp_path: P
         (["refine", "the cat", "--edits", "-1"], 2),
         (["refine", "the {{cat}}", "--ban", "cat"], 2),
         (["generate", "--html", "/nowhere/page.html"], 3),
+        (["generate", "--trace", "/tmp"], 3),
+        (["refine", "/tmp"], 3),
+        (["refine", "./nofile"], 3),
+        (["refine", "the cat", "--suggest", "2", "--diff"], 2),
+        (["fill", "the [[1w]] cat", "--allow", "1="], 2),
+        (["fill", "the [[1w]] cat", "--allow", "1=two words"], 2),
+        (["fill", "the [[1w]] cat", "--must", "old,small"], 2),
         (["generate", "-o", "/nowhere/texts.txt"], 3),
     ],
 )
@@ -273,3 +282,48 @@ def test_words_are_allowed_blank_by_blank(folder: str, capsys):
     first, second = json.loads(capsys.readouterr().out)["fills"]
     assert first == "cat"
     assert second in ("river", "tree")
+
+
+def test_ends_of_lines_stay_as_they_are(folder: str, tmp_path: Path, capfd):
+    (tmp_path / "draft.txt").write_bytes(b"\xef\xbb\xbfthe cat sees.\r\nthe dog.\r\n")
+    assert main(["refine", str(tmp_path / "draft.txt"), "--edits", "0", "--model", folder, "--threads", "1"]) == 0
+    assert capfd.readouterr().out == "the cat sees.\r\nthe dog.\r\n"
+
+
+def test_a_draft_without_suspects_has_no_score_and_no_trace(folder: str, tmp_path: Path, capsys):
+    common = ["--edits", "0", "--model", folder, "--threads", "1", "--trace", str(tmp_path / "t.json")]
+    assert main(["refine", "the cat sees.", "--json", *common]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out) == {
+        "text": "the cat sees.",
+        "edits": [],
+        "score": None,
+        "draft_score": None,
+        "network_calls": 0,
+    }
+    assert "there is no trace" in said.err
+    assert not (tmp_path / "t.json").exists()
+    assert main(["refine", "the cat sees.", "--diff", *common]) == 0
+    assert "nothing was changed" in capsys.readouterr().err
+
+
+def test_standard_output_may_be_named(folder: str, tmp_path: Path):
+    script = "echo first; $0 -m sundae generate --model $1 -T 1 --threads 1 -o /dev/stdout; echo last"
+    with (tmp_path / "out").open("wb") as out:
+        subprocess.run(["/bin/sh", "-c", script, sys.executable, folder], stdout=out, check=True)
+    written = (tmp_path / "out").read_bytes()
+    assert written.startswith(b"first\n")
+    assert written.endswith(b"last\n")
+    assert len(written.split(b"\n")) > 3
+
+
+def test_what_is_closed_is_an_error_only_if_it_is_needed(folder: str, tmp_path: Path):
+    def run(more: str) -> subprocess.CompletedProcess[str]:
+        script = f"$0 -m sundae generate --model $1 -T 1 --threads 1 {more}"
+        return subprocess.run(["/bin/sh", "-c", script, sys.executable, folder], capture_output=True, text=True)
+
+    lost = run(">&-")
+    assert (lost.returncode, lost.stderr) == (3, "sundae: standard output is closed\n")
+    assert run(f"-o {tmp_path / 'text'} >&-").returncode == 0
+    assert (tmp_path / "text").exists()
+    assert run("--watch 2>&-").returncode == 0

@@ -7,14 +7,16 @@ import torch
 
 from decoding.desks import desk_of_words
 from sundae.config import SamplingConfig
+from sundae.core.length import PAD
 from sundae.core.network import Ask, Denoiser, Prediction
-from sundae.decoding.constraints import Constraints
+from sundae.decoding.constraints import Constraints, Guard
 from sundae.decoding.desk import Order, run_orders
 from sundae.decoding.fill import FillSettings, fill_templates
 from sundae.decoding.layout import lay_out
 from sundae.decoding.refine import Refinery, RefineSettings
 from sundae.errors import UsageError
 from sundae.text.template import parse_template
+from sundae.text.tokenizer import train_tokenizer
 
 DESK = desk_of_words()
 SIZE = len(DESK.shapes.begins)
@@ -111,3 +113,20 @@ def test_a_draft_that_holds_a_banned_word_does_not_compete():
     refinery = Refinery("cat cat cat cat", DESK, denoiser=wishing("cat", "dog"))
     refined = refinery.refine(RefineSettings(constraints=Constraints(banned=("cat",))), sampling=GREEDY)
     assert refined.text == "dog dog dog dog"
+
+
+def test_a_pad_may_end_a_word_that_goes_on_behind_it():
+    tokenizer = train_tokenizer("byte-bpe", ["the there"], vocabulary_size=257)
+    spelt = {letter: tokenizer.encode(letter)[0] for letter in "there "}
+    guard = Guard(Constraints(banned=("the",)), tokenizer)
+
+    def offending(text: str) -> set[int]:
+        return guard.offending(torch.tensor([PAD if letter == "_" else spelt[letter] for letter in text]))
+
+    assert offending("there_") == set()
+    assert offending("the_re") == {0, 1, 2}  # it says "the"
+    assert offending("there_the") == set()  # read on, it would be "therethe"
+    assert offending("e_ the") == {3, 4, 5}  # what comes after the end may come into view
+    after = torch.tensor([[spelt["t"], spelt["h"], spelt["e"], PAD, spelt["e"]]])
+    before = torch.tensor([[spelt["t"], spelt["h"], spelt["e"], spelt["r"], spelt["e"]]])
+    assert torch.equal(guard.mend(torch.tensor([0]), before=before, after=after), before)

@@ -9,6 +9,7 @@ import pytest
 
 from decoding.desks import words_of
 from sundae.decoding.constraints import Constraints
+from sundae.decoding.desk import run_orders
 from sundae.decoding.fill import FillSettings
 from sundae.errors import UsageError
 from sundae.model import Sundae
@@ -269,3 +270,39 @@ def test_a_ban_holds_for_text_outside_every_window(model: Sundae, quick):
     template, constraints = "the old cat sees a river. " * 6 + "the [[1w]].", Constraints(banned=("river",))
     with pytest.raises(UsageError, match="'river' is banned"):
         model.fill(template, sampling=quick, constraints=constraints)
+
+
+def test_words_of_several_tokens_are_not_mixed(model: Sundae, quick):
+    words = ("gigantic", "obnoxious", "ferocious")
+    assert all(len(model.tokenizer.encode(f" {word}")) > 1 for word in words)
+    settings = FillSettings(count=3, constraints=Constraints(allowed={1: words}))
+    found = model.fill_many(["the [[1w]] cat"], sampling=quick, settings=settings)[0]
+    assert {each.text for each in found} == {f"the {word} cat" for word in words}
+    settings = FillSettings(count=9, constraints=Constraints(allowed={1: ("cat", "old dog")}))
+    found = model.fill_many(["the [[2w]] sees"], sampling=quick, settings=settings)[0]
+    assert {each.text for each in found} == {"the old dog sees", "the cat cat sees"}
+
+
+def test_a_word_that_must_appear_takes_no_space_that_is_not_there(model: Sundae, quick):
+    must = FillSettings(constraints=Constraints(must=("dog",)))
+    for template, text in (('the "[[1w]]" sees', 'the "dog" sees'), ("the [[1w]] sees", "the dog sees")):
+        assert model.fill_many([template], sampling=quick, settings=must)[0][0].text == text
+
+
+def test_a_word_that_is_given_need_not_be_written(model: Sundae, quick):
+    settings = FillSettings(count=4, constraints=Constraints(must=("dog",)))
+    found = model.fill_many(["the [[1w]] dog sees"], sampling=quick, settings=settings)[0]
+    assert any(each.text.split().count("dog") == 1 for each in found)
+
+
+def test_the_same_window_is_filled_once(model: Sundae, quick, monkeypatch):
+    runs: list[int] = []
+
+    def counted(orders, *arguments, **named):
+        runs.append(len(orders))
+        return run_orders(orders, *arguments, **named)
+
+    monkeypatch.setattr("sundae.decoding.fill.run_orders", counted)
+    found = model.fill_many(["the [[1w]] sees. " * 8], sampling=quick, settings=FillSettings(count=3))[0]
+    assert len(found) == 3
+    assert len(runs) == 1

@@ -83,13 +83,19 @@ def test_classes_bar_what_they_say():
 
 
 def test_only_allowed_words_are_offered():
-    desk = desk_of_bytes()
-    for classes in gaps("the [[1w]] sees", allowed={1: ["cat", "dog", "zebra"]}):
-        spelt = [desk.spell(word, after_space=True) for word in ("cat", "dog", "zebra")]
-        for offset, kind in enumerate(classes):
-            offered = {token for token in range(300) if not desk.classes.table()[kind, token]}
-            assert offered == {ids[offset] for ids in spelt if len(ids) == len(classes)}
-    with pytest.raises(UsageError, match="no allowed word fits"):
+    desk, words = desk_of_bytes(), ("cat", "dog", "zebra", "old cat")
+    spelt = {word: desk.spell(word, after_space=True) for word in words}
+    single = {ids[0] for ids in spelt.values() if len(ids) == 1}
+    assert 0 < len(single) < len(words) - 1
+    found = [
+        layout.pieces[1] for layout in lay_out(parse_template("the [[1w]] sees"), desk, tries=99, allowed={1: words})
+    ]
+    (shared,) = (piece for piece in found if PAD in piece.tokens)
+    barred = desk.classes.table()[shared.classes[0]]
+    assert {token for token in range(300) if not barred[token]} == single
+    fixed = {piece.tokens for piece in found if piece != shared}
+    assert fixed == {tuple(spelt[word]) for word in words[:3] if len(spelt[word]) > 1}
+    with pytest.raises(UsageError, match="no allowed word or phrase fits"):
         gaps("the [[1w]]" + " big" * 8, allowed={1: ["incomprehensibilities"]})
 
 

@@ -67,5 +67,8 @@ def test_blanks_of_one_sentence_that_fit_are_seen_together(template, expected):
 def test_what_fits():
     desk = replace(desk_of_words(), canvas=4)
     assert fits(parse_template("a [[2]] b"), desk)
-    assert fits(parse_template("a [[2-9]] b"), desk)  # as short as it may be
+    assert not fits(parse_template("a [[2-9]] b"), desk)  # it would be squeezed
+    assert fits(parse_template("a [[2-9]] b"), desk, tightly=True)
+    assert fits(parse_template("a [[2-9]] b"), replace(desk, canvas=7))
+    assert not fits(parse_template("a b [[1w]] c"), desk)  # a word may have two tokens
     assert not fits(parse_template("a [[3]] b"), desk)

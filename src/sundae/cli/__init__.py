@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import sundae
 from sundae.config import nearest
@@ -47,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is the result."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
+    _open_what_is_closed()
     try:
         _dispatch([argument for argument in arguments if argument != "--debug"])
         sys.stdout.flush()  # here, so that a broken pipe is met below and not while Python exits
@@ -66,10 +68,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has enough
             return 0
+        if isinstance(error, io.UnsupportedOperation):
+            error = OSError("standard output is closed")
         where = f"{error.filename}: " if error.filename else ""
         print(f"sundae: {where}{error.strerror or error}", file=sys.stderr)  # noqa: T201
         return DataError.exit_code
     return 0
+
+
+def _open_what_is_closed() -> None:
+    """Streams that the caller has closed are None: what is said is then lost, and what is written is an error."""
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stdout = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - which cannot be written to
+    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
 
 
 def _dispatch(arguments: list[str]) -> None:

@@ -1,13 +1,16 @@
 """`sundae fill TEMPLATE`."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
 from sundae.cli.writing import WritingFlags, read_lines
 from sundae.config import RankName
 from sundae.errors import UsageError
+
+if TYPE_CHECKING:
+    from sundae.decoding.fill import FillSettings
 
 CANDIDATES: int = 8
 
@@ -56,6 +59,7 @@ class Command(WritingFlags):
             seed=self.seed,
             constraints=self.constraints(self.allow),
         )
+        _check(templates, settings)
         with (
             self.onlookers(model, steps=sampling.steps) as looking,
             self.progress("templates", len(templates)) as progress,
@@ -70,3 +74,17 @@ class Command(WritingFlags):
         self.write("".join(lines))
         origins = [origin for texts in filled for each in texts for origin in each.origins]
         self.save_trace(looking, "fill", sampling, origins)
+
+
+def _check(templates: list[str], settings: "FillSettings") -> None:
+    """Refuse a template that cannot be filled before any is, and say which of several it is."""
+    from sundae.decoding.fill import require_blanks
+    from sundae.text.template import parse_template
+
+    for number, template in enumerate(templates, start=1):
+        try:
+            require_blanks(parse_template(template), settings.constraints)
+        except UsageError as error:
+            if len(templates) == 1:
+                raise
+            raise UsageError(f"template {number}: {error.what}", why=error.why, hint=error.hint) from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from sundae.cli.writing import ChainFlags, read_text, split_words
+from sundae.cli.writing import ChainFlags, read_text, say, split_words
 from sundae.config import RankName
 from sundae.errors import DataError, UsageError
 
@@ -50,6 +50,8 @@ class Command(ChainFlags):
             raise UsageError(f"--candidates {self.candidates}", why="must be at least 1")
         if self.suggest < 0:
             raise UsageError(f"--suggest {self.suggest}", why="must not be negative")
+        if self.suggest and (self.diff or self.watch or self.trace is not None or self.html is not None):
+            raise UsageError("--suggest with --diff, --watch, --trace or --html", why="suggestions change nothing")
         draft = read_text(self.draft)
         settings = RefineSettings(
             edits=self.edits,
@@ -79,6 +81,8 @@ class Command(ChainFlags):
                 parts.append((reader.text, watched))
                 done += len(reader.stretches)
         before, refined = _joined(parts)
+        if self.diff and not refined.edits:
+            say("nothing was changed")
         self.write(self._result(before, refined))
         self.save_trace(looking, "refine", sampling, refined.origins)
 
@@ -86,7 +90,10 @@ class Command(ChainFlags):
         """One for the draft, or with a source one for each of its lines."""
         if self.source is None:
             return [model.proof_reader(draft)]
-        drafts, sources = (text.removesuffix("\n").split("\n") for text in (draft, read_text(self.source)))
+        drafts, sources = (
+            [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+            for text in (draft, read_text(self.source))
+        )
         if len(drafts) != len(sources):
             raise DataError(f"{len(drafts)} lines of draft and {len(sources)} of source", why="there must be as many")
         return [model.proof_reader(line, source=source) for line, source in zip(drafts, sources, strict=True)]
@@ -106,13 +113,13 @@ class Command(ChainFlags):
         if self.json:
             edits = [{"begin": b, "end": e, "before": before[b:e], "after": new} for b, e, new in refined.edits]
             figures = {
-                "score": round(refined.score, 4),
-                "draft_score": round(refined.draft_score, 4),
+                "score": _rounded(refined.score),
+                "draft_score": _rounded(refined.draft_score),
                 "network_calls": refined.network_calls,
             }
             return json.dumps({"text": refined.text, "edits": edits, **figures}, ensure_ascii=False) + "\n"
         if not self.diff:
-            return refined.text + ("" if refined.text.endswith("\n") else "\n")
+            return refined.text + ("" if refined.text.endswith("\n") or not refined.text else "\n")
         if self.output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
             return coloured_diff(before, refined.text) + "\n"
         lines = difflib.unified_diff(
@@ -143,12 +150,22 @@ def _joined(parts: "list[tuple[str, Refined]]") -> "tuple[str, Refined]":
     together = Refined(
         "\n".join(refined.text for _, refined in parts),
         tuple(edits),
-        sum(refined.score for _, refined in parts) / len(parts),
-        sum(refined.draft_score for _, refined in parts) / len(parts),
+        _mean([refined.score for _, refined in parts]),
+        _mean([refined.draft_score for _, refined in parts]),
         sum(refined.network_calls for _, refined in parts),
         tuple(origin for _, refined in parts for origin in refined.origins),
     )
     return "\n".join(before for before, _ in parts), together
+
+
+def _mean(scores: list[float | None]) -> float | None:
+    """Of those that are known."""
+    known = [score for score in scores if score is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _rounded(score: float | None) -> float | None:
+    return None if score is None else round(score, 4)
 
 
 def coloured_diff(before: str, after: str) -> str:

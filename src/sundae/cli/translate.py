@@ -1,24 +1,18 @@
 """`sundae translate TEXT|FILE|-`."""
 
 import json
-import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from sundae.cli.writing import ChainFlags, read_file, read_text, split_words
+from sundae.cli.writing import ChainFlags, read_file, read_text, say, split_words
 from sundae.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from sundae.decoding.written import Written
     from sundae.model import AutoregressiveTwin, MaskPredictTranslator, Sundae
-
-
-def say(line: str) -> None:
-    """A warning, on standard error."""
-    sys.stderr.write(f"sundae: {line}\n")
 
 
 @dataclass(frozen=True, kw_only=True)

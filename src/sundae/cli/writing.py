@@ -67,7 +67,7 @@ class ModelFlags:
 
     def write(self, content: str) -> None:
         """Results to standard output, or as a whole to a file."""
-        if self.output is None:
+        if self.output is None or str(self.output) in ("-", "/dev/stdout"):
             sys.stdout.write(content)
             return
         write_file(self.output, content)
@@ -87,10 +87,14 @@ class ModelFlags:
 
 
 def require_folder(*files: Path | None) -> None:
-    """Refuse, before any work is done, files that could not be written for want of a folder."""
+    """Refuse, before any work is done, files that could not be written: without a folder, or one themselves."""
     for path in files:
-        if path is not None and not path.resolve().parent.is_dir():
+        if path is None:
+            continue
+        if not path.resolve().parent.is_dir():
             raise DataError(f"cannot write {path}", why=f"there is no folder {path.parent}")
+        if path.is_dir():
+            raise DataError(f"cannot write {path}", why="it is a folder")
 
 
 def write_file(path: Path, content: str) -> None:
@@ -103,6 +107,11 @@ def write_file(path: Path, content: str) -> None:
             write_whole(path, content)
     except OSError as error:
         raise DataError(f"cannot write {path}", why=error.strerror or str(error)) from None
+
+
+def say(line: str) -> None:
+    """A remark, on standard error."""
+    sys.stderr.write(f"sundae: {line}\n")
 
 
 class Onlookers:
@@ -152,7 +161,7 @@ class ChainFlags(ModelFlags):
     schedule: ScheduleName | None = None
     """How many tokens each step updates."""
     share: Annotated[float | None, arg(metavar="SHARE")] = None
-    """The share of tokens that the schedule `share` updates at each step."""
+    """The share of tokens that is updated at each step (schedule `share`)."""
     top_k: Annotated[int | None, arg(metavar="K")] = None
     """Draw only among the K likeliest tokens; 0 is all."""
     top_p: Annotated[float | None, arg(metavar="P")] = None
@@ -175,7 +184,18 @@ class ChainFlags(ModelFlags):
         """The usual settings with what was given on the command line."""
         names = ("steps", "temperature", "rule", "schedule", "share", "top_k", "top_p")
         given: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.share is not None:
+            given.setdefault("schedule", "share")
         return replace(usual, **given)
+
+    @contextmanager
+    def progress(self, what: str, total: int) -> "Iterator[Callable[[int], None] | None]":
+        """A bar, but not where the chain itself is shown."""
+        if self.watch:
+            yield None
+            return
+        with super().progress(what, total) as bar:
+            yield bar
 
     @contextmanager
     def onlookers(self, model: "Sundae", *, steps: int) -> "Iterator[Onlookers]":
@@ -193,7 +213,8 @@ class ChainFlags(ModelFlags):
         if self.trace is None and self.html is None:
             return
         if not origins:
-            raise UsageError("--trace and --html", why="no chain ran: nothing was open")
+            say("there is no trace: nothing was open, so no chain ran")
+            return
         from sundae.decoding.trace import Trace
         from sundae.decoding.viewer import render_html
 
@@ -239,7 +260,10 @@ class WritingFlags(ChainFlags):
         """What may not, must, or alone may appear."""
         from sundae.decoding.constraints import Constraints
 
-        return Constraints(split_words(self.ban), split_words(self.must), dict(map(_allowed, allow)))
+        allowed: dict[int, tuple[str, ...]] = {}
+        for number, words in map(_allowed, allow):
+            allowed[number] = (*allowed.get(number, ()), *words)
+        return Constraints(split_words(self.ban), split_words(self.must), allowed)
 
     def print(
         self, texts: "Sequence[Written]", *, mark: bool = False, context: Mapping[str, object] | None = None
@@ -301,9 +325,16 @@ def read_lines(argument: str) -> list[str]:
 def read_all() -> str:
     """All of standard input."""
     try:
-        return sys.stdin.read()
+        text = sys.stdin.read()
+        text.encode()  # in some locales Python reads what is not UTF-8 as lone surrogates
     except UnicodeDecodeError as error:
         raise DataError("standard input is not valid UTF-8", why=f"byte {error.start}: {error.reason}") from None
+    except UnicodeEncodeError as error:
+        raise DataError("standard input is not valid UTF-8", why=f"near character {error.start + 1}") from None
+    return text.removeprefix("\ufeff")
+
+
+_LIKE_A_FILE = re.compile(r"(\.{0,2}|~)/\S*|\S+\.(txt|md|tsv|csv|jsonl?|docx?|odt|rtf|pdf|html?)")
 
 
 def read_text(argument: str) -> str:
@@ -311,8 +342,10 @@ def read_text(argument: str) -> str:
     if argument == "-":
         return read_all()
     try:
+        if argument and Path(argument).is_dir():
+            raise DataError(f"{argument} is a folder", why="a file or a text is wanted")
         if not Path(argument).is_file():
-            if re.fullmatch(r"\S+\.(txt|md|tsv|csv|jsonl?)", argument):
+            if _LIKE_A_FILE.fullmatch(argument):
                 raise DataError(f"there is no file {argument}")
             return argument
     except OSError:  # longer than any file name
@@ -321,9 +354,9 @@ def read_text(argument: str) -> str:
 
 
 def read_file(path: Path) -> str:
-    """The content of a file."""
+    """The content of a file, with its ends of lines as they are."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not valid UTF-8", why=f"byte {error.start}: {error.reason}") from None
     except OSError as error:

@@ -9,7 +9,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from sundae.core.length import PAD
+from sundae.core.length import PAD, text_length
 from sundae.core.network import Ask, Denoiser, Prediction
 from sundae.core.noise import Noise
 from sundae.core.sampling import Rule, Update, View
@@ -25,7 +25,7 @@ MOST_REPAIRS = 16
 
 @dataclass(frozen=True)
 class Constraints:
-    """Words and phrases, whole and in any case: `banned` never stand in a text, `must` do, each once.
+    """Words and phrases, whole and in any case: `banned` never stand in a text, `must` do.
 
     `allowed` has for the number of a blank (from 1) the only words that may stand in it.
     """
@@ -42,7 +42,9 @@ class Constraints:
             if found:
                 raise UsageError(f"{phrase!r} must appear", why=f"but {phrase[slice(*found[0])]!r} is banned")
         for number, words in self.allowed.items():
-            if not words or all(self.find_banned(word) for word in words):
+            if not words:
+                raise UsageError(f"nothing is allowed in blank {number}", why="no words were given")
+            if all(self.find_banned(word) for word in words):
                 raise UsageError(f"nothing is allowed in blank {number}", why="every allowed word is banned")
 
     @cached_property
@@ -58,7 +60,11 @@ class Constraints:
     def require_none_banned(self, text: str) -> None:
         """Refuse a result that holds a banned phrase, because it stands where nothing may change."""
         for begin, end in self.find_banned(text):
-            raise UsageError(f"{text[begin:end]!r} is banned", why="and it stands in text that may not change")
+            raise UsageError(
+                f"{text[begin:end]!r} is banned",
+                why="and it stands in text that may not change",
+                hint="a lock or template without it",
+            )
 
     def missing(self, text: str) -> list[str]:
         """Which of the words that must appear do not."""
@@ -78,9 +84,17 @@ class Guard:
         self._taken_back: dict[int, list[tuple[int, int]]] = {}
 
     def offending(self, row: Tensor) -> set[int]:
-        """Positions of a canvas whose tokens are part of a banned phrase."""
-        # What stands after a pad is looked at too: while the chain runs, the pad may still go away.
+        """Positions of a canvas whose tokens are part of a banned phrase.
+
+        What stands after a pad is looked at too: while the chain runs, the pad may still go away.  But then what the
+        text says now, up to its first pad, is looked at alone as well: a pad can end a word that goes on behind it.
+        """
         places = [place for place, token in enumerate(row.tolist()) if token != PAD]
+        visible = int(text_length(row[None]))
+        found = self._offending(row, places)
+        return found if len(places) == visible else found | self._offending(row, places[:visible])
+
+    def _offending(self, row: Tensor, places: list[int]) -> set[int]:
         ids = [int(row[place]) for place in places]
         text = self.tokenizer.decode(ids)
         spans = self.constraints.find_banned(text)

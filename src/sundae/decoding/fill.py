@@ -61,8 +61,9 @@ def fill_templates(
     Templates are run together, but none depends on the others.
     """
     for template in templates:
-        _require_blanks(template, settings.constraints)
-    long = [number for number, template in enumerate(templates) if not fits(template, desk)]
+        require_blanks(template, settings.constraints)
+    tightly = bool(settings.constraints.must)  # those are placed in a text as a whole
+    long = [number for number, template in enumerate(templates) if not fits(template, desk, tightly=tightly)]
     short = [number for number in range(len(templates)) if number not in set(long)]
     run = _Run(desk, denoiser, head, sampling, settings, watch)
     done = dict(zip(short, run.fill([templates[number] for number in short], progress), strict=True))
@@ -73,7 +74,7 @@ def fill_templates(
     return [done[number] for number in range(len(templates))]
 
 
-def _require_blanks(template: Template, constraints: Constraints) -> None:
+def require_blanks(template: Template, constraints: Constraints) -> None:
     """Refuse a template without blanks, and words that are allowed in a blank that it has not."""
     blanks = len(template.blanks)
     if not blanks:
@@ -106,30 +107,32 @@ class _Run:
             allowed=settings.constraints.allowed,
         )
         wanted = max(settings.candidates, settings.count)
-        if settings.constraints.must:
-            layouts = self._with_words(layouts, wanted)
+        given = "".join(" " if isinstance(segment, Blank) else segment.text for segment in template.segments)
+        lacking = settings.constraints.missing(given)
+        if lacking:
+            layouts = self._with_words(layouts, lacking, wanted)
         further = [layout.further_tokens for layout in layouts]
         times = -(-wanted // further.count(min(further)))
         rows = (layout for layout, more in zip(layouts, further, strict=True) for _ in range(max(1, times >> more)))
         return [Order(layout, sample) for sample, layout in enumerate(rows, start=settings.first)]
 
-    def _with_words(self, layouts: list[Layout], wanted: int) -> list[Layout]:
+    def _with_words(self, layouts: list[Layout], words: list[str], wanted: int) -> list[Layout]:
         """Other places for the words that must appear in every candidate; the score then decides."""
         settings, found = self.settings, []
-        for word in settings.constraints.must:
+        for word in words:
             spelt = self.desk.tokenizer.decode(self.desk.spell(word, after_space=True))
             if word in settings.constraints.missing(spelt):
                 raise UsageError(f"{word!r} must appear", why="the model's vocabulary cannot write it")
         for number in range(4 * max(wanted, 16)):
             layout = layouts[number % len(layouts)]
-            placed = place_words(layout, settings.constraints.must, self.desk, seed=settings.seed * 7919 + number)
+            placed = place_words(layout, words, self.desk, seed=settings.seed * 7919 + number)
             if placed is not None and placed not in found:
                 found.append(placed)
             if len(found) >= max(wanted, 16):
                 break
         if not found:
-            words = ", ".join(repr(word) for word in settings.constraints.must)
-            raise UsageError(f"{words} must appear", why="the blanks have no room for that")
+            listed = ", ".join(map(repr, words))
+            raise UsageError(f"{listed} must appear", why="the blanks have no room for that, or may not hold it")
         return found
 
     def fill(self, templates: Sequence[Template], progress: Callable[[int], None] | None = None) -> list[list[Written]]:
@@ -170,8 +173,8 @@ class _Run:
         canvases: list[Seen] = []
         for order, outcome in zip(orders, outcomes, strict=True):
             assert order.layout is not None
-            editable = [may for piece in order.layout.pieces for may in piece.editable]
-            places = tuple(place for place, may in enumerate(editable) if may and place < outcome.length)
+            gaps = [piece.text is None for piece in order.layout.pieces for _ in piece.tokens]
+            places = tuple(place for place, gap in enumerate(gaps) if gap and place < outcome.length)
             canvases.append(Seen(tuple(outcome.tokens), len(outcome.tokens), places))
         different = list(dict.fromkeys(canvases))  # many candidates are equal
         size = len(self.desk.shapes.begins)
@@ -228,10 +231,14 @@ class _Run:
 
     def fill_through_windows(self, template: Template) -> list[Written]:
         """A template longer than the canvas, window by window from the left; version i takes the i-th best of each."""
-        versions = [self._version(template, index) for index in range(self.settings.count)]
+        for segment in template.segments:
+            if not isinstance(segment, Blank):
+                self.settings.constraints.require_none_banned(segment.text)
+        seen: dict[tuple[Template, int], list[Written]] = {}
+        versions = [self._version(template, index, seen) for index in range(self.settings.count)]
         return list({written.text: written for written in reversed(versions)}.values())[::-1]
 
-    def _version(self, template: Template, index: int) -> Written:
+    def _version(self, template: Template, index: int, seen: dict[tuple[Template, int], list[Written]]) -> Written:
         constraints = self.settings.constraints
         if constraints.must:
             raise UsageError(
@@ -248,9 +255,13 @@ class _Run:
             # The blanks of a window are numbered from 1 again.
             allowed = {number - len(fills): words for number, words in constraints.allowed.items()}
             blanks = len(window.template.blanks)
-            seen = {number: words for number, words in allowed.items() if 0 < number <= blanks}
-            settings = replace(self.settings, constraints=replace(constraints, allowed=seen))
-            candidates = replace(self, settings=settings).fill([window.template])[0]
+            own_words = {number: words for number, words in allowed.items() if 0 < number <= blanks}
+            settings = replace(self.settings, constraints=replace(constraints, allowed=own_words))
+            # The same window, with the same words allowed in it, has been filled before, perhaps.
+            known = (window.template, len(fills) if own_words else -1)
+            if known not in seen:
+                seen[known] = replace(self, settings=settings).fill([window.template])[0]
+            candidates = seen[known]
             best = candidates[min(index, len(candidates) - 1)]
             own = window.own(best.text)
             moved = len(left) + len(window.space) - window.before

@@ -72,7 +72,7 @@ def _barred(allowed: Tensor, *, with_end: bool) -> Tensor:
 class Piece:
     """A stretch of a canvas: text as it was given, or a gap with a class for each of its positions.
 
-    A gap's `tokens` are pads, but where a word that must appear has its place: there they are fixed.
+    A gap's `tokens` are pads, but where a word that must or may appear has its place: there they are fixed.
     """
 
     tokens: tuple[int, ...]
@@ -147,7 +147,9 @@ def lay_out(
     least = sum(_fewest(blank, desk) for blank in template.blanks)
     if least > room:
         total = desk.canvas - room + least
-        raise UsageError(f"the template has {total} tokens", why=f"the model's canvas holds {desk.canvas}")
+        raise UsageError(
+            f"the template has {total} tokens", why=f"the model's canvas holds {desk.canvas}", hint="shorter blanks"
+        )
     options: list[list[Piece]] = []
     number = 0
     for place, segment in enumerate(template.segments):
@@ -160,7 +162,7 @@ def lay_out(
         words = (allowed or {}).get(number)
         found = list(itertools.islice(_gaps(segment, desk, room=spare, last=last, words=words), _MOST_GAPS))
         if not found:
-            raise UsageError(f"blank {number} cannot be filled", why="no allowed word fits")
+            raise UsageError(f"blank {number} cannot be filled", why="no allowed word or phrase fits it")
         options.append(found)
     layouts = _chosen(options, room=desk.canvas, tries=tries, seed=seed)
     if not layouts:
@@ -243,27 +245,40 @@ def _compositions(count: int, extra: int, most: int) -> Iterator[tuple[int, ...]
             yield (first, *rest)
 
 
+@dataclass(frozen=True)
+class _Listed:
+    """A place for a word from a list: open to all those of a single token, or fixed as one that has several."""
+
+    tokens: tuple[int, ...]
+    kind: int
+    words: int
+
+
 def _own_words(blank: Blank, desk: Desk, *, room: int, words: Sequence[str]) -> Iterator[Piece]:
-    """Gaps made of words from a list: those of one length share a gap, and each position offers their tokens."""
-    counts = range(1, 2) if blank.unknown or blank.unit == "tokens" else range(blank.low, blank.high + 1)
-    for count in counts:
-        by_size: list[dict[int, list[list[int]]]] = []
-        for index in range(count):
-            spelt: dict[int, list[list[int]]] = {}
-            for word in words:
-                ids = desk.spell(word, after_space=blank.leading_space or index > 0)
-                spelt.setdefault(len(ids), []).append(ids)
-            by_size.append(spelt)
-        for sizes in itertools.islice(itertools.product(*(sorted(spelt) for spelt in by_size)), _MOST_GAPS):
-            fits = sum(sizes) <= room and (blank.unit == "words" or blank.low <= sum(sizes) <= blank.high)
-            if not fits:
-                continue
-            classes = [
-                desk.classes.of_tokens(frozenset(ids[offset] for ids in spelt[size]))
-                for spelt, size in zip(by_size, sizes, strict=True)
-                for offset in range(size)
-            ]
-            yield Piece((PAD,) * len(classes), classes=tuple(classes), leading_space=blank.leading_space)
+    """Gaps made of words and phrases from a list."""
+    in_words = blank.unit == "words" and not blank.unknown
+    for count in range(1, (blank.high if in_words else 1) + 1):
+        places = (_listed(desk, words, after_space=blank.leading_space or index > 0) for index in range(count))
+        for listed in itertools.islice(itertools.product(*places), _MOST_GAPS):
+            size = sum(len(each.tokens) for each in listed)
+            length = sum(each.words for each in listed) if in_words else size
+            if size <= room and blank.low <= length <= blank.high:
+                yield Piece(
+                    tuple(token for each in listed for token in each.tokens),
+                    classes=tuple(each.kind for each in listed for _ in each.tokens),
+                    leading_space=blank.leading_space,
+                )
+
+
+def _listed(desk: Desk, words: Sequence[str], *, after_space: bool) -> list[_Listed]:
+    spelt = [(desk.spell(word, after_space=after_space), len(word.split())) for word in dict.fromkeys(words)]
+    single = frozenset(ids[0] for ids, _ in spelt if len(ids) == 1)
+    longer = sorted((_Listed(tuple(ids), FREE, count) for ids, count in spelt if len(ids) > 1), key=_size)
+    return [_Listed((PAD,), desk.classes.of_tokens(single), 1), *longer] if single else longer
+
+
+def _size(listed: _Listed) -> int:
+    return len(listed.tokens)
 
 
 def place_words(layout: Layout, words: Sequence[str], desk: Desk, *, seed: int) -> Layout | None:
@@ -271,15 +286,21 @@ def place_words(layout: Layout, words: Sequence[str], desk: Desk, *, seed: int) 
     chooser = random.Random(seed)  # noqa: S311
     pieces = [list(piece.tokens) for piece in layout.pieces]
     classes = [list(piece.classes) for piece in layout.pieces]
-    taken = [[piece.text is not None] * len(piece.tokens) for piece in layout.pieces]
+    taken = [[not may for may in piece.editable] for piece in layout.pieces]
+    barred = desk.classes.table()
     for word in chooser.sample(list(words), len(words)):
         places: list[tuple[int, int, list[int]]] = []
         for index, piece in enumerate(layout.pieces):
             for offset in range(len(piece.tokens)):
-                at_start = index == 0 and offset == 0 and not piece.leading_space
-                ids = desk.spell(word, after_space=not at_start)
+                ids = desk.spell(word, after_space=piece.leading_space or offset > 0)
                 end = offset + len(ids)
-                if piece.text is None and end <= len(piece.tokens) and not any(taken[index][offset:end]):
+                kinds = piece.classes[offset : end + 1]
+                if (
+                    end <= len(piece.tokens)
+                    and not any(taken[index][offset:end])
+                    and not barred[list(kinds[: len(ids)]), ids].any()  # such tokens may stand there
+                    and WORD_INSIDE not in kinds[len(ids) :]  # and no part of a word is left over
+                ):
                     places.append((index, offset, ids))
         if not places:
             return None

@@ -21,20 +21,30 @@ def token_texts(tokenizer: Tokenizer, ids: Sequence[int], *, text: str | None = 
     """
     whole = tokenizer.decode(ids) if text is None else text
     texts: list[str] = []
-    begin = 0
+    begin = known = anchor = 0  # what `known` tokens decode to ends at `anchor`, between two characters
     for count in range(1, len(ids) + 1):
-        end = len(whole) if count == len(ids) else max(begin, _agreement(tokenizer.decode(ids[:count]), whole))
+        prefix = tokenizer.decode(ids[known:count])
+        end = (
+            len(whole)
+            if count == len(ids)
+            else max(begin, anchor + _agreement(prefix, whole[anchor : anchor + len(prefix)]))
+        )
         texts.append(whole[begin:end])
         begin = end
+        if tokenizer.kind == "byte-bpe" and end == anchor + len(prefix) and UNFINISHED not in prefix:
+            known, anchor = count, end  # such tokens decode to the same whatever stands before them
     return texts
+
+
+UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 
 
 def _agreement(prefix: str, whole: str) -> int:
     """How many characters the two begin with together."""
-    if whole.startswith(prefix):
+    if prefix == whole:
         return len(prefix)
     pairs = enumerate(zip(prefix, whole, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), len(whole))
+    return next((place for place, (a, b) in pairs if a != b), min(len(prefix), len(whole)))
 
 
 @dataclass(frozen=True)

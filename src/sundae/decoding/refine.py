@@ -70,12 +70,15 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Refined:
-    """The improved text, where it was changed (before and after, by position in the draft), and what it cost."""
+    """The improved text, where it was changed (before and after, by position in the draft), and what it cost.
+
+    Scores are per token, of the sentences that had a suspect; None if there was none.
+    """
 
     text: str
     edits: tuple[tuple[int, int, str], ...]
-    score: float
-    draft_score: float
+    score: float | None
+    draft_score: float | None
     network_calls: int
     origins: tuple[Origin, ...] = field(default=(), compare=False, repr=False)
 
@@ -323,11 +326,12 @@ class Refinery:
                 edits += _edits(stretch, candidates[best], self.desk)
             done += len(numbers)
             if progress is not None:
-                progress(done)
-        tokens = max(1, sum(len(self.stretches[number].ids) for number in open_))
+                progress(len(self.stretches) * done // len(open_))
+        tokens = sum(len(self.stretches[number].ids) for number in open_)
         text = _applied(self.text, edits)
         settings.constraints.require_none_banned(text)
-        return Refined(text, tuple(edits), score / tokens, draft_score / tokens, calls, tuple(origins))
+        scores = (score / tokens, draft_score / tokens) if tokens else (None, None)
+        return Refined(text, tuple(edits), *scores, calls, tuple(origins))
 
     def _scores(self, tokens: Tensor, canvas: Canvas, *, by: RankName) -> list[float]:
         """The model score of each row, or how likely its open tokens are to a model that does not see them."""

@@ -10,7 +10,7 @@ A trace is one JSON object in UTF-8:
     seed          the seed of the chain's noise
     sampling      the sampling settings, name by name
     note          what `probability` and `tracing_calls` are, for people
-    rows          one object for each text:
+    rows          one object for each text, or for each window or sentence of a long one:
       text            the finished text
       score           the model's score of it
       source          the text that it translates, or null

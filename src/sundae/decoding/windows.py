@@ -9,11 +9,21 @@ from sundae.text.sentences import SENTENCE_END, split_sentences
 from sundae.text.template import Blank, Segment, Template, Text
 
 _WORD = re.compile(r"\s*\S+")
+SPARE = 3
+"""Tokens that a blank of unknown length should have beyond its least."""
 
 
-def fits(template: Template, desk: Desk) -> bool:
-    """Whether a template fits the canvas as a whole, with every blank as short as it may be."""
-    return _least(template.segments, desk) <= desk.canvas
+def fits(template: Template, desk: Desk, *, tightly: bool = False) -> bool:
+    """Whether a template fits the canvas as a whole, and leaves its blanks some room; or with none to spare."""
+    return (_least if tightly else _ample)(template.segments, desk) <= desk.canvas
+
+
+def _ample(segments: Sequence[Segment], desk: Desk) -> int:
+    """The tokens of a template if each blank has room for a few lengths, and one for a word of several tokens."""
+    more = (
+        min(blank.high - blank.low, SPARE) + (blank.unit == "words") for blank in segments if isinstance(blank, Blank)
+    )
+    return _least(segments, desk) + sum(more)
 
 
 def _least(segments: Sequence[Segment], desk: Desk) -> int:
@@ -54,7 +64,7 @@ def window_around(left: str, core: Sequence[Segment], right: str, desk: Desk) ->
             if isinstance(core[0], Blank) and spaced:
                 space, core = " ", [replace(core[0], leading_space=False), *core[1:]]
         left = left.removesuffix(" " * spaced).lstrip()
-    room = desk.canvas - _least(core, desk)
+    room = max(0, desk.canvas - _ample(core, desk))
     # Half for each side, and what one does not need for the other.
     near_right = _first_words(right, desk, room=room // 2)
     near_left = _last_words(left, desk, room=room - len(desk.tokenizer.encode(near_right)))
