@@ -276,7 +276,7 @@ class Sundae:
         Paper: sec. 3.2 (Text In-painting).
         """
         temperature = min(FILLING, self.config.sampling.temperature)
-        return replace(self.config.sampling, schedule="all", temperature=temperature)
+        return replace(self.config.sampling, schedule="all", temperature=temperature, final_temperature=-1.0)
 
     def refine(
         self,
@@ -312,7 +312,13 @@ class Sundae:
     def refine_sampling(self) -> SamplingConfig:
         """A few careful steps: what is already likely should stay."""
         return replace(
-            self.config.sampling, rule="low-temperature", schedule="share", share=0.3, steps=20, temperature=0.3
+            self.config.sampling,
+            rule="low-temperature",
+            schedule="share",
+            share=0.3,
+            steps=20,
+            temperature=0.3,
+            final_temperature=-1.0,
         )
 
     @cached_property

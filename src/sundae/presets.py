@@ -126,7 +126,7 @@ _EVERYDAY = RunConfig(
         validate_every=500,
         checkpoint_every=250,
     ),
-    sampling=SamplingConfig(steps=100, temperature=0.8, schedule="share", share=0.3),
+    sampling=SamplingConfig(steps=50, temperature=0.8, final_temperature=0.7, schedule="share", share=0.6),
 )
 
 # Wu et al. (2021), "Good for Misconceived Reasons": Transformer-Tiny, the best published recipe for 29,000 pairs.

@@ -327,3 +327,13 @@ def test_what_is_closed_is_an_error_only_if_it_is_needed(folder: str, tmp_path: 
     assert run(f"-o {tmp_path / 'text'} >&-").returncode == 0
     assert (tmp_path / "text").exists()
     assert run("--watch 2>&-").returncode == 0
+
+
+def test_a_temperature_and_a_share_that_are_given_hold_at_every_step():
+    from sundae.cli.generate import Command
+    from sundae.config import SamplingConfig
+
+    usual = SamplingConfig(temperature=0.8, final_temperature=0.7, schedule="all", share=0.6)
+    assert Command().sampling(usual) == usual
+    found = Command(temperature=0.3, share=0.5).sampling(usual)
+    assert (found.temperature, found.final_temperature, found.schedule, found.share) == (0.3, -1.0, "share", 0.5)

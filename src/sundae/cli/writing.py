@@ -186,6 +186,8 @@ class ChainFlags(ModelFlags):
         given: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.share is not None:
             given.setdefault("schedule", "share")
+        if self.temperature is not None:
+            given["final_temperature"] = -1.0  # what was asked for, from the first step to the last
         return replace(usual, **given)
 
     @contextmanager
