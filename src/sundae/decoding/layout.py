@@ -273,12 +273,9 @@ def _own_words(blank: Blank, desk: Desk, *, room: int, words: Sequence[str]) -> 
 def _listed(desk: Desk, words: Sequence[str], *, after_space: bool) -> list[_Listed]:
     spelt = [(desk.spell(word, after_space=after_space), len(word.split())) for word in dict.fromkeys(words)]
     single = frozenset(ids[0] for ids, _ in spelt if len(ids) == 1)
-    longer = sorted((_Listed(tuple(ids), FREE, count) for ids, count in spelt if len(ids) > 1), key=_size)
+    longer = [_Listed(tuple(ids), FREE, count) for ids, count in spelt if len(ids) > 1]
+    longer.sort(key=lambda each: len(each.tokens))
     return [_Listed((PAD,), desk.classes.of_tokens(single), 1), *longer] if single else longer
-
-
-def _size(listed: _Listed) -> int:
-    return len(listed.tokens)
 
 
 def place_words(layout: Layout, words: Sequence[str], desk: Desk, *, seed: int) -> Layout | None:

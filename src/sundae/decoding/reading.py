@@ -12,6 +12,9 @@ from sundae.core.sampling import ChainState
 from sundae.decoding.canvas import Canvas, Watch
 from sundae.text.tokenizer import Tokenizer, text_ids
 
+UNFINISHED = "\N{REPLACEMENT CHARACTER}"
+"""What bytes decode to that are not a whole character."""
+
 
 def token_texts(tokenizer: Tokenizer, ids: Sequence[int], *, text: str | None = None) -> list[str]:
     """A text cut at its tokens, so that joining gives the text back; `text` if it is not what the tokens decode to.
@@ -34,9 +37,6 @@ def token_texts(tokenizer: Tokenizer, ids: Sequence[int], *, text: str | None = 
         if tokenizer.kind == "byte-bpe" and end == anchor + len(prefix) and UNFINISHED not in prefix:
             known, anchor = count, end  # such tokens decode to the same whatever stands before them
     return texts
-
-
-UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 
 
 def _agreement(prefix: str, whole: str) -> int:
