@@ -225,6 +225,7 @@ def test_a_believer_is_judged_by_what_it_does_not_see():
         seen = ask.tokens[ask.where]
         wanted = torch.where(believed[seen] | (seen == pad), seen, cat)
         logits = 12.0 * torch.nn.functional.one_hot(wanted, size).float()
+        logits[:, cat] += 6.0
         return Prediction(torch.zeros(*ask.tokens.shape, 1), logits)
 
     sampling = SamplingConfig(steps=3, temperature=0.0)

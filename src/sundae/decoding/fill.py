@@ -147,6 +147,7 @@ class _Run:
             if progress is not None:
                 progress(sum(count <= rows for count in counts))
 
+        ways: list[RankName] = [self.settings.ranked_by(template) for template in templates]
         outcomes = run_orders(
             orders,
             self.desk,
@@ -157,8 +158,8 @@ class _Run:
             constraints=self.settings.constraints,
             watch=self.watch,
             progress=report,
+            scored=any(way != "leave-one-out" for way in ways),  # that one has scores of its own
         )
-        ways: list[RankName] = [self.settings.ranked_by(template) for template in templates]
         unseen = [way == "leave-one-out" for way, some in zip(ways, per_template, strict=True) for _ in some]
         judged = iter(self._left_out(list(itertools.compress(orders, unseen)), itertools.compress(outcomes, unseen)))
         every = (next(judged) if new else own for own, new in zip(outcomes, unseen, strict=True))
