@@ -15,6 +15,7 @@ from sundae.baselines.kinds import build_network
 from sundae.config import SamplingConfig
 from sundae.core.network import Ask, Prediction, as_denoiser
 from sundae.decoding.canvas import Canvas, last_of, run_canvas
+from sundae.machine import keep_memory
 from sundae.measure.report import Table, make_report
 from sundae.presets import preset
 
@@ -60,6 +61,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
+    keep_memory()
     torch.set_num_threads(arguments.threads)
     rows = []
     for name in ("tiny", "everyday"):

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from torch import Tensor
 
 from core.chisquare import assert_frequencies
 from decoding.toys import MARK, V, answering, barring, canvases, chaotic, flat, mark_noise, run, scripted
@@ -31,24 +32,38 @@ def noisy_counts(states) -> list[int]:
 # ---- noise
 
 
+def noise_for(logits: Tensor, *, seed: int) -> Tensor:
+    lines = torch.arange(len(logits))
+    first, second = (Noise(seed).fold(purpose).uniform(lines) for purpose in ("first", "second"))
+    return uniform_token(logits, lines=lines, uniform=first, again=second)
+
+
 def test_noise_is_uniform_over_the_vocabulary():
-    drawn = uniform_token(torch.randn(22_000, V), uniform=Noise(3).uniform(torch.arange(22_000)))
+    drawn = noise_for(torch.randn(22_000, V), seed=3)
     assert_frequencies(torch.bincount(drawn, minlength=V), [2000] * V)
 
 
 def test_noise_is_uniform_over_what_is_not_barred():
     logits = torch.randn(10_000, V)
     logits[:, [0, 4, 5, 10]] = -torch.inf
-    drawn = uniform_token(logits, uniform=Noise(4).uniform(torch.arange(10_000)))
+    drawn = noise_for(logits, seed=4)
     expected = [0 if token in (0, 4, 5, 10) else 10_000 / 7 for token in range(V)]
     assert_frequencies(torch.bincount(drawn, minlength=V), expected)
 
 
 def test_noise_reaches_the_first_and_the_last_token_and_stays_within_a_large_vocabulary():
-    uniform = torch.tensor([0.0, 1 - 2.0**-24])
-    assert uniform_token(torch.zeros(2, 70_000), uniform=uniform).tolist() == [0, 69_999]
+    ends, lines = torch.tensor([0.0, 1 - 2.0**-24]), torch.arange(2)
+    drawn = uniform_token(torch.zeros(2, 70_000), lines=lines, uniform=ends, again=ends)
+    assert drawn.tolist() == [0, 69_999]
     only = torch.full((2, 5), -torch.inf).index_fill(1, torch.tensor([3]), 0.0)
-    assert uniform_token(only, uniform=uniform).tolist() == [3, 3]
+    assert uniform_token(only, lines=lines, uniform=ends, again=ends).tolist() == [3, 3]
+
+
+def test_noise_is_for_the_lines_that_are_named():
+    logits = torch.full((3, 4), -torch.inf)
+    logits[torch.arange(3), torch.tensor([1, 2, 3])] = 0.0
+    numbers = torch.tensor([0.1, 0.9])
+    assert uniform_token(logits, lines=torch.tensor([2, 0]), uniform=numbers, again=numbers).tolist() == [3, 1]
 
 
 @pytest.mark.parametrize("barred", [[], [1, 7]])
@@ -251,7 +266,6 @@ def test_the_most_confident_tokens_are_kept(marked: None, temperature: float):
         assert int(kept.sum()) == 9 - math.floor(9 * math.cos(math.pi / 8))
         assert of_drawn[kept].min() >= of_drawn[~kept].max()
         assert torch.equal(states[1].tokens[0][kept], drawn[kept])
-        assert torch.allclose(states[1].certainty[0].exp(), probability.amax(-1))
 
 
 def test_choice_noise_is_gumbel_so_the_first_choice_is_drawn_by_probability(marked: None):

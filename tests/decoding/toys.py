@@ -109,8 +109,8 @@ def barring(denoiser: Denoiser, barred: Tensor) -> Denoiser:
 def mark_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on every noised position holds MARK."""
 
-    def mark(logits: Tensor, *, uniform: Tensor) -> Tensor:
-        assert uniform.shape == logits.shape[:1]
-        return torch.full(logits.shape[:1], MARK)
+    def mark(_logits: Tensor, *, lines: Tensor, uniform: Tensor, again: Tensor) -> Tensor:
+        assert uniform.shape == again.shape == lines.shape
+        return torch.full(lines.shape, MARK)
 
     monkeypatch.setattr("sundae.decoding.renoise.uniform_token", mark)

@@ -82,7 +82,7 @@ def sample_categorical(
         slices = zip(logits.chunk(count), uniform.chunk(count), strict=True)
         return torch.cat([sample_categorical(own, uniform=u, temperature=temperature) for own, u in slices])
     scaled = logits.float() / temperature
-    cumulative = (scaled - scaled.amax(-1, keepdim=True)).exp_().cumsum(-1)
+    cumulative = scaled.sub_(scaled.amax(-1, keepdim=True)).exp_().cumsum(-1)
     # Scaling by the last entry keeps the threshold below it whatever the rounding: an impossible token is never drawn.
     threshold = uniform.unsqueeze(-1) * cumulative[..., -1:]
     drawn = torch.searchsorted(cumulative, threshold, right=True).squeeze(-1)

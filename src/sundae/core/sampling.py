@@ -68,6 +68,8 @@ class View:
     def logits(self, tokens: Tensor, *, where: Tensor) -> Generator[Ask, Prediction, Tensor]:
         """Ask for f_theta(. | tokens) at `where`; rows that want nothing are not sent to the network."""
         wanting = where.any(1)
+        if wanting.all():
+            return (yield Ask(tokens, self.rows, self.inside, where)).logits
         return (yield Ask(tokens[wanting], self.rows[wanting], self.inside[wanting], where[wanting])).logits
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sundae.core.network import Ask, Prediction
 from sundae.core.sampling import Update, View, lowest
-from sundae.decoding.drawing import Drawing
+from sundae.decoding.drawing import Drawing, in_slices
 from sundae.decoding.renoise import keep_or_renoise
 
 
@@ -37,8 +37,8 @@ class Confidence:
     def step(self, view: View) -> Generator[Ask, Prediction, Update]:
         logits = yield from view.logits(view.tokens, where=view.editable)
         drawn = self.drawing.tokens(logits, view=view, where=view.editable)
-        log_probability = torch.log_softmax(logits.float(), dim=-1)
-        of_drawn = log_probability.gather(1, drawn[:, None]).squeeze(1)
+        total = in_slices(lambda own: own.float().logsumexp(-1), logits)
+        of_drawn = logits.gather(1, drawn[:, None]).squeeze(1) - total
         confidence = torch.zeros_like(view.certainty).masked_scatter(view.editable, of_drawn)
         if self.choice_temperature > 0:
             # Between 0 and 1, never either: in float32 the largest number would round to 1.
@@ -46,8 +46,5 @@ class Confidence:
             confidence = confidence + self.choice_temperature * (1 - view.step / view.steps) * gumbel
         count = cosine_count(view.step, view.steps, view.editable.sum(1))
         keep = lowest(-confidence, among=view.editable, count=count)
-        return Update(
-            keep_or_renoise(view, logits, drawn=drawn, keep=keep),
-            seen=view.editable,
-            certainty=view.certainty.masked_scatter(view.editable, log_probability.amax(-1)),
-        )
+        tokens = keep_or_renoise(view, logits, drawn=drawn, keep=keep)
+        return Update(tokens, seen=view.editable, certainty=view.certainty)

@@ -9,8 +9,17 @@ from torch.nn.functional import pad
 
 from sundae.core.network import Ask, Prediction
 from sundae.core.sampling import Update, View, lowest
-from sundae.decoding.drawing import Drawing
+from sundae.decoding.drawing import Drawing, in_slices
 from sundae.decoding.renoise import keep_or_renoise
+
+
+def entropy_of(logits: Tensor) -> Tensor:
+    """In nats, of each line: the logarithm of the sum less the mean logit, both above the largest."""
+    above = logits.float() - logits.amax(-1, keepdim=True)
+    weight = above.exp()
+    total = weight.sum(-1)
+    mean = torch.linalg.vecdot(weight, above.clamp_(min=-1e4)) / total  # a barred token has no weight
+    return total.log() - mean
 
 
 def count_within(bound: float, entropy: Tensor, *, among: Tensor) -> Tensor:
@@ -44,12 +53,9 @@ class EntropyBounded:
 
     def step(self, view: View) -> Generator[Ask, Prediction, Update]:
         logits = yield from view.logits(view.tokens, where=view.editable)
-        log_probability = torch.log_softmax(logits.float(), dim=-1)
-        best, likeliest = log_probability.max(-1)
-        spread = torch.special.entr(log_probability.exp()).sum(-1)
-        entropy = torch.zeros_like(view.certainty).masked_scatter(view.editable, spread)
+        entropy = torch.zeros_like(view.certainty).masked_scatter(view.editable, in_slices(entropy_of, logits))
         positions = view.editable.sum(1)
-        stable = (view.tokens.masked_scatter(view.editable, likeliest) == view.tokens).all(1)
+        stable = (view.tokens.masked_scatter(view.editable, logits.argmax(-1)) == view.tokens).all(1)
         settled = stable & (entropy.sum(1) / positions < self.stop_entropy)
 
         last = view.step == view.steps
@@ -60,6 +66,6 @@ class EntropyBounded:
         return Update(
             torch.where(settled[:, None], view.tokens, tokens),
             seen=view.editable,
-            certainty=view.certainty.masked_scatter(view.editable, best),
+            certainty=view.certainty,
             settled=settled,
         )

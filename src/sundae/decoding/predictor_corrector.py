@@ -3,8 +3,6 @@
 from collections.abc import Generator
 from dataclasses import dataclass, field
 
-import torch
-
 from sundae.core.network import Ask, Prediction
 from sundae.core.sampling import Update, View, lowest, update_share
 from sundae.decoding.drawing import Drawing
@@ -32,9 +30,5 @@ class PredictorCorrector:
         share = update_share(self.renoise_share * (1 - view.step / view.steps))
         count = share(view.step, view.steps, view.editable.sum(1))
         noisy = lowest(view.uniform("choice"), among=view.editable, count=count)
-        best = torch.log_softmax(logits.float(), dim=-1).amax(-1)
-        return Update(
-            keep_or_renoise(view, logits, drawn=drawn, keep=~noisy),
-            seen=view.editable,
-            certainty=view.certainty.masked_scatter(view.editable, best),
-        )
+        tokens = keep_or_renoise(view, logits, drawn=drawn, keep=~noisy)
+        return Update(tokens, seen=view.editable, certainty=view.certainty)

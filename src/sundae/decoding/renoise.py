@@ -10,12 +10,20 @@ from torch import Tensor
 from sundae.core.sampling import View
 
 
-def uniform_token(logits: Tensor, *, uniform: Tensor) -> Tensor:
-    """A token for each line of logits, uniform over the vocabulary but for what is barred there (logit -inf)."""
-    upto = (logits > -torch.inf).cumsum(-1, dtype=torch.int32)
-    number = (uniform.double() * upto[..., -1]).int()  # which of the tokens that may stand there
-    drawn = torch.searchsorted(upto, number.unsqueeze(-1), right=True).squeeze(-1)
-    return drawn.clamp(max=logits.shape[-1] - 1)
+def uniform_token(logits: Tensor, *, lines: Tensor, uniform: Tensor, again: Tensor) -> Tensor:
+    """A token for each of these lines of logits, uniform over the vocabulary but for what is barred (logit -inf).
+
+    Where the first number hits a barred token, the second one, `again`, chooses among the others: counting those is
+    work on the whole vocabulary.
+    """
+    drawn = (uniform.double() * logits.shape[-1]).long()
+    wrong = logits[lines, drawn] == -torch.inf
+    if not wrong.any():
+        return drawn
+    upto = (logits[lines[wrong]] > -torch.inf).cumsum(-1, dtype=torch.int32)
+    number = (again[wrong].double() * upto[..., -1]).int()  # which of the tokens that may stand there
+    other = torch.searchsorted(upto, number.unsqueeze(-1), right=True).squeeze(-1)
+    return drawn.masked_scatter(wrong, other.clamp(max=logits.shape[-1] - 1))
 
 
 def keep_or_renoise(view: View, logits: Tensor, *, drawn: Tensor, keep: Tensor) -> Tensor:
@@ -23,6 +31,8 @@ def keep_or_renoise(view: View, logits: Tensor, *, drawn: Tensor, keep: Tensor) 
 
     `logits` and `drawn` have one line for each editable position.
     """
-    noisy = ~keep[view.editable]
-    noise = uniform_token(logits[noisy], uniform=view.uniform("renoise")[view.editable][noisy])
-    return view.tokens.masked_scatter(view.editable, drawn.masked_scatter(noisy, noise))
+    noisy = view.editable & ~keep
+    lines = noisy[view.editable].nonzero().squeeze(1)
+    uniform, again = (view.uniform(purpose)[noisy] for purpose in ("renoise", "renoise again"))
+    noise = uniform_token(logits, lines=lines, uniform=uniform, again=again)
+    return view.tokens.masked_scatter(view.editable, drawn).masked_scatter(noisy, noise)
