@@ -187,7 +187,7 @@ def main() -> None:
         for name in (PAPER, CHOSEN)
     }
     for words, (name, sampling), by in itertools.product((1, 3), settings().items(), RANKS):
-        if "%" in name or (by != RANKS[0] and name != RANKED) or (words > 1 and "T=16" not in name):
+        if "%" in name or "T=32" in name or (by != RANKS[0] and name != RANKED) or (words > 1 and "T=16" not in name):
             continue  # in-painting updates all blanks at every step; ways to rank are compared with one rule
         items = choose_blanks(texts[: len(texts) // 2], words=words, count=arguments.blanks // words)
         found = kept(
