@@ -2,14 +2,16 @@
 
     python benchmarks/blanks.py --model DIR --twin DIR --middle-twin DIR --corpus DIR --out DIR [--blanks 1000]
 
-The same blanks for all: one word, or three, of the second half of the held-out sentences (benchmarks/samplers.py chose
+The same blanks for all: one word, or two, of the second half of the held-out sentences (benchmarks/samplers.py chose
 settings on the first half).  A twin answers greedily, which suited exact match better than sampling and ranking.
+Answers are kept in the folder of --out, so that the same command goes on where it stopped.
 """
 
 import argparse
 from pathlib import Path
 
 import torch
+from keeping import kept
 
 from sundae.baselines.models import AutoregressiveTwin
 from sundae.errors import UsageError
@@ -61,11 +63,17 @@ def main() -> None:
         "twin, fill in the middle": arguments.middle_twin,
     }
     rows: list[dict[str, Cell]] = []
-    for words in (1, 3):
+    for words in (1, 2):
         items = choose_blanks(texts[len(texts) // 2 :], words=words, count=arguments.blanks)
-        right = {
-            name: [text == item.answer for text, item in zip(answers(folder, items, words), items, strict=True)]
+        given = {
+            name: kept(
+                arguments.out / f"{words}-{name.replace(', ', '-').replace(' ', '-')}.json",
+                lambda folder=folder, items=items, words=words: answers(folder, items, words),
+            )
             for name, folder in folders.items()
+        }
+        right = {
+            name: [text == item.answer for text, item in zip(own, items, strict=True)] for name, own in given.items()
         }
         for name, own in right.items():
             ahead = bootstrap_mean_difference(right["SUNDAE"], own).difference
