@@ -13,7 +13,7 @@ from torch import Tensor
 
 # The finaliser of splitmix64 (Steele, Lea and Flood, 2014; constants of Stafford's variant 13).
 _GAMMA, _MIX_1, _MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-_SLICE = 1 << 19  # logits that stay in the cache
+SLICE = 1 << 19  # logits that stay in the cache
 
 
 def _signed(value: int) -> int:
@@ -77,8 +77,8 @@ def sample_categorical(
     """
     if temperature == 0:
         return logits.argmax(-1)
-    if logits.dim() == 2 and logits.numel() > _SLICE and len(logits) > 1:
-        count = -(-logits.numel() // _SLICE)
+    if logits.dim() == 2 and logits.numel() > SLICE and len(logits) > 1:
+        count = -(-logits.numel() // SLICE)
         slices = zip(logits.chunk(count), uniform.chunk(count), strict=True)
         return torch.cat([sample_categorical(own, uniform=u, temperature=temperature) for own, u in slices])
     scaled = logits.float() / temperature

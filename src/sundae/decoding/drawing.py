@@ -7,16 +7,14 @@ import torch
 from torch import Tensor
 
 from sundae.config import LOWEST_TEMPERATURE
-from sundae.core.noise import sample_categorical
+from sundae.core.noise import SLICE, sample_categorical
 from sundae.core.sampling import View
 from sundae.decoding.truncation import keep_likeliest
-
-_SLICE = 1 << 19  # logits that stay in the cache
 
 
 def in_slices(compute: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
     """One number for each line of logits, computed a few lines at a time: beyond the cache it is far slower."""
-    count = -(-logits.numel() // _SLICE)
+    count = -(-logits.numel() // SLICE)
     return torch.cat([compute(own) for own in logits.chunk(count)]) if count > 1 else compute(logits)
 
 
