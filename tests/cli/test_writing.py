@@ -186,7 +186,9 @@ def test_a_draft_from_a_file_is_refined_within_its_budget(folder: str, tmp_path:
     assert {"token", "probability", "alternatives"} <= set(json.loads(out_of(capsys)[0]))
 
 
-@pytest.mark.parametrize("verb", [["generate"], ["fill", "the [[1w]] sees"], ["refine", "the old cat sees"]])
+@pytest.mark.parametrize(
+    "verb", [["generate"], ["fill", "the [[1w]] sees"], ["refine", "the old cat sees", "--suspicion", "1"]]
+)
 def test_every_verb_can_be_traced(folder: str, tmp_path: Path, capsys, verb: list[str]):
     from sundae.decoding.trace import Trace
 
@@ -236,6 +238,7 @@ def test_every_text_template_and_window_is_in_the_trace(folder: str, tmp_path: P
         (["fill", "[[1]]", "--candidates", "0"], 2),
         (["refine", "the [[1]]"], 2),
         (["refine", "the cat", "--edits", "-1"], 2),
+        (["refine", "the cat", "--suspicion", "0"], 2),
         (["refine", "the {{cat}}", "--ban", "cat"], 2),
         (["generate", "--html", "/nowhere/page.html"], 3),
         (["generate", "--trace", "/tmp"], 3),

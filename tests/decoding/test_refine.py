@@ -104,6 +104,19 @@ def test_a_share_is_a_budget_too(model: Sundae, candidates_only):
         assert bool(refined.edits) == (budget > 0)
 
 
+def test_more_suspicion_asks_for_more_evidence(model: Sundae, candidates_only):
+    draft = "the old cat sees a dog and the big"
+    changed = [
+        {edit[0] for edit in model.refine(draft, settings=RefineSettings(suspicion=factor), sampling=wild(model)).edits}
+        for factor in (1.0, 1e9)
+    ]
+    assert changed[0]
+    assert not changed[1]  # nothing is a billion times likelier to an untrained model
+    for factor in (0.5, float("nan")):
+        with pytest.raises(UsageError, match="--suspicion"):
+            RefineSettings(suspicion=factor)
+
+
 def test_the_draft_wins_if_nothing_is_better(model: Sundae):
     """By the model's score, the result is never worse than the draft."""
     for seed in range(6):

@@ -27,6 +27,8 @@ class Command(ChainFlags):
     """A file, a text, or - for standard input."""
     source: Annotated[str | None, arg(metavar="FILE|TEXT")] = None
     """The draft is a translation of this, line by line, and the model a translator."""
+    suspicion: Annotated[float, arg(metavar="N")] = 50.0
+    """A token may change if another is N times likelier there; less finds more mistakes, and more that are none."""
     edits: Annotated[int | None, arg(metavar="N")] = None
     """Change at most N tokens."""
     edit_share: Annotated[float | None, arg(metavar="SHARE")] = None
@@ -54,6 +56,7 @@ class Command(ChainFlags):
             raise UsageError("--suggest with --diff, --watch, --trace or --html", why="suggestions change nothing")
         draft = read_text(self.draft)
         settings = RefineSettings(
+            suspicion=self.suspicion,
             edits=self.edits,
             share=self.edit_share,
             candidates=self.candidates,

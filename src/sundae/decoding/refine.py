@@ -33,14 +33,12 @@ from sundae.text.sentences import split_sentences
 from sundae.text.template import Blank, Lock, parse_template
 from sundae.text.tokenizer import continuation
 
-SUSPICION = math.log(20)
-"""A token is suspect if another one is so much likelier in its place."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class RefineSettings:
-    """`edits` or `share` (of the tokens) bound how many suspect tokens may change."""
+    """A token is suspect if another is `suspicion` times likelier there; `edits` or `share` bound how many change."""
 
+    suspicion: float = 50.0
     edits: int | None = None
     share: float | None = None
     candidates: int = 4
@@ -49,6 +47,8 @@ class RefineSettings:
     constraints: Constraints = field(default_factory=Constraints)
 
     def __post_init__(self) -> None:
+        if not self.suspicion >= 1:
+            raise UsageError(f"--suspicion {self.suspicion}", why="must be at least 1")
         if self.edits is not None and self.edits < 0:
             raise UsageError(f"--edits {self.edits}", why="must not be negative")
         if self.share is not None and not 0 <= self.share <= 1:
@@ -256,7 +256,8 @@ class Refinery:
             begin, end = stretch.begin + (stretch.ends[place - 1] if place else 0), stretch.begin + stretch.ends[place]
             if any(begin < high and low < end for low, high in banned):
                 gains[number, place] = math.inf
-        suspects = sorted(((gain, *where) for where, gain in gains.items() if gain > SUSPICION), reverse=True)
+        least = math.log(settings.suspicion)
+        suspects = sorted(((gain, *where) for where, gain in gains.items() if gain > least), reverse=True)
         noised = [[False] * len(may) for may in editable]
         for _, number, place in suspects[: min(bounds)] if bounds else suspects:
             noised[number][place] = True

@@ -90,11 +90,22 @@ def plot(
         axes.set(title=title, xlabel=x_label, ylabel=y_label)
         if log_x:
             axes.set_xscale("log")
+            _plain_numbers(axes.xaxis)
         if log_y:
             axes.set_yscale("log")
+            _plain_numbers(axes.yaxis)
         if len(series) > 1:
             axes.legend()
         return [_write(figure, to.with_name(f"{to.name}.{format_}"), format_) for format_ in formats]
+
+
+def _plain_numbers(axis: Any) -> None:
+    """Ticks at a few round numbers of each power of ten, as people write them."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
+    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _write(figure: Any, path: Path, format_: str) -> Path:
