@@ -1,6 +1,7 @@
 """A SUNDAE translator as a user meets it: trained by the command, and put to work."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from sundae.baselines.models import AutoregressiveTwin
 from sundae.cli import main
 from sundae.config import BaselineConfig, SamplingConfig
 from sundae.decoding import desk
+from sundae.decoding.lines import translate_lines
 from sundae.decoding.refine import RefineSettings
 from sundae.decoding.trace import Trace
 from sundae.decoding.translation import TranslateSettings
@@ -96,16 +98,26 @@ def test_empty_lines_stay_empty_lines(model: Sundae):
     assert model.translate([], sampling=QUICK) == []
 
 
-def test_long_lines_are_split_and_what_cannot_be_is_cropped_and_counted(model: Sundae, pairs: Corpus):
+def test_long_lines_and_words_are_split_and_what_cannot_be_is_counted(model: Sundae, pairs: Corpus):
     said: list[str] = []
     sources, references = sides(pairs)
     long = ". ".join(sources[:8])  # far more than 24 tokens
     endless = "é" * 60
-    (whole,), (cropped,) = model.translate_many([long, endless], sampling=model.config.sampling, say=said.append)
+    (whole,), (pieces,) = model.translate_many([long, endless], sampling=model.config.sampling, say=said.append)
     known = sum(word in whole.text.split() for word in " ".join(references[:8]).split())
     assert known > 0.8 * len(" ".join(references[:8]).split())
-    assert cropped.text is not None
-    assert said == ["1 of 2 lines hold a word of more than 24 tokens and were cropped"]
+    assert len(pieces.text.split()) > 1
+    assert not said
+    asked: list[str] = []
+
+    def echo(sources: Sequence[str]) -> list[list[Written]]:
+        asked.extend(sources)
+        return [[Written(source, 0.0, 1, 1)] for source in sources]
+
+    assert len(model.tokenizer.encode("é")) == 2
+    translate_lines(["é", "a"], echo, tokenizer=model.tokenizer, longest=1, say=said.append)
+    assert sorted(asked) == ["a", "é"]
+    assert said == ["1 of 2 lines hold a character of more than 1 tokens and were cropped"]
 
 
 def test_more_lengths_and_candidates_are_ranked_and_equal_ones_merged(model: Sundae, pairs: Corpus):
@@ -134,16 +146,18 @@ def test_terms_tags_and_numbers_are_kept(model: Sundae, pairs: Corpus):
 
 
 def test_everything_required_is_kept_at_once_and_by_every_alternative(model: Sundae, pairs: Corpus):
-    terms = {"the": "zebra", "a big": "lion", "big": "horse"}
+    terms = {"the": "zebra", "a big": "lion", "big": "horse", "40 cats": "a40 katze"}
     settings = TranslateSettings(count=3, terms=terms)
-    assert settings.required("a big cat, the 12 dogs and 2nd") == ("lion", "zebra", "12")
-    assert settings.lacking("a big cat", "ein Lion") == ()
+    assert settings.required("a big cat, the 32 dogs and 2nd") == (["lion", "zebra"], ["32"])
+    assert settings.required("40 cats, 50 dogs, 50 lions") == (["a40 katze"], ["50", "50"])
+    assert settings.lacking("a big cat", "ein Lion") == []
+    assert settings.lacking("40 cats, 50 dogs, 50 lions", "40 hunde 50") == ["a40 katze", "50"]
     said: list[str] = []
     for source in sides(pairs)[0][:8]:
-        (found,) = model.translate_many([f"{source} 12"], sampling=QUICK, settings=settings, say=said.append)
-        assert not settings.lacking(f"{source} 12", found[0].text), found[0].text
-        lacks = [len(settings.lacking(f"{source} 12", each.text)) for each in found]
-        assert lacks == sorted(lacks)
+        (found,) = model.translate_many([f"{source} 32"], sampling=QUICK, settings=settings, say=said.append)
+        assert not settings.lacking(f"{source} 32", found[0].text), found[0].text
+        order = [(len(settings.lacking(f"{source} 32", each.text)), -each.score) for each in found]
+        assert order == sorted(order)
         assert len({each.text for each in found}) == len(found)
     assert not said
     hopeless = TranslateSettings(terms={"cat": "incomprehensibilities " * 4, "the": "zebra"})
@@ -151,9 +165,35 @@ def test_everything_required_is_kept_at_once_and_by_every_alternative(model: Sun
     assert "zebra" in found[0].text
     assert said == ["1 of 1 translations lack a term or a number that they should hold"]
     numbers = TranslateSettings(keep_numbers=False, banned=("37",))
-    assert numbers.required("the cat 37") == TranslateSettings(banned=("37",)).required("the cat 37") == ()
+    assert numbers.required("the cat 37") == TranslateSettings(banned=("37",)).required("the cat 37") == ([], [])
     with pytest.raises(UsageError, match="is banned"):
         TranslateSettings(terms={"cat": "the zebra"}, banned=("zebra",))
+
+
+def test_a_term_with_a_number_in_it_is_a_term(model: Sundae):
+    settings = TranslateSettings(terms={"sheet": "a44 blatt"})
+    translator = model.translator(settings=settings)
+    assert translator._words("44 men hold a sheet", "44 a44") == ("a44 blatt", "44")
+
+
+def test_a_long_term_gets_a_longer_canvas(model: Sundae, pairs: Corpus):
+    source = next(source for source in sides(pairs)[0] if len(source.split()) == 3)
+    term = source.split()[0]
+    settings = TranslateSettings(terms={term: "the big red bird sees"})
+    (written,) = model.translate([source], sampling=QUICK, settings=settings)
+    assert "the big red bird sees" in written.text
+    assert len(written.text.split()) > 5
+
+
+def test_what_did_not_change_is_spared_unless_it_is_to_be_measured(model: Sundae, pairs: Corpus):
+    sources = sides(pairs)[0][:6]
+    whole = replace(QUICK, steps=12, stop_early=False, candidates=1)
+    spared, measured = (
+        model.translate(sources, sampling=whole, settings=TranslateSettings(spare=spare)) for spare in (True, False)
+    )
+    assert [each.text for each in spared] == [each.text for each in measured]
+    assert {each.network_calls for each in measured} == {12}
+    assert max(each.network_calls for each in spared) < 12
 
 
 def test_known_lengths_are_taken(model: Sundae, pairs: Corpus):
@@ -172,6 +212,9 @@ def test_a_draft_translation_is_refined_with_its_source_in_view(model: Sundae, p
     assert refined.text == references[number]
     other = model.refine(references[number], source=sources[number], settings=RefineSettings(edits=1))
     assert other.text == references[number]
+    kept = "<b>big</b> 37"
+    refined = model.refine(f"{kept} {references[number].split()[0]}", source=f"<b>{sources[number]}</b>")
+    assert refined.text.startswith(kept)
     with pytest.raises(UsageError, match="needs a source"):
         model.refine(draft)
 
@@ -210,9 +253,26 @@ def test_the_command_line(folder: str, pairs: Corpus, tmp_path: Path, capsys):
     assert "zebra" in capsys.readouterr().out
     assert main(["refine", references[0], "--source", sources[0], *usual]) == 0
     assert capsys.readouterr().out == f"{references[0]}\n"
-    (tmp_path / "empty.txt").write_text("", encoding="utf-8")
-    assert main(["translate", str(tmp_path / "empty.txt"), *usual]) == 0
-    assert capsys.readouterr().out == ""
+    for content in ("", "\n", "\n\n", f"{sources[0]}\n\n"):
+        (tmp_path / "blank.txt").write_text(content, encoding="utf-8")
+        assert main(["translate", str(tmp_path / "blank.txt"), *usual]) == 0
+        assert capsys.readouterr().out == content.replace(sources[0], references[0])
+        (tmp_path / "draft.txt").write_text(content.replace(sources[0], references[0]), encoding="utf-8")
+        both = [str(tmp_path / "draft.txt"), "--source", str(tmp_path / "blank.txt")]
+        assert main(["refine", *both, *usual]) == 0
+        assert capsys.readouterr().out == content.replace(sources[0], references[0])
+    (tmp_path / "blank.txt").write_text("\n", encoding="utf-8")
+    assert main(["translate", str(tmp_path / "blank.txt"), "--html", str(tmp_path / "none.html"), *usual]) == 0
+    assert "there is no trace" in capsys.readouterr().err
+    (tmp_path / "long.txt").write_text(f"{sources[0]}\n{' '.join(sources)}\n", encoding="utf-8")
+    (tmp_path / "draft.txt").write_text(f"{references[0]}\n{references[1]}\n", encoding="utf-8")
+    assert main(["refine", str(tmp_path / "draft.txt"), "--source", str(tmp_path / "long.txt"), *usual]) == 0
+    assert "1 of 2 sources have more than 24 tokens and were cropped" in capsys.readouterr().err
+    assert main(["refine", str(tmp_path / "long.txt"), "--source", str(tmp_path / "draft.txt"), *usual]) == 3
+    assert "line 2: a draft translation of" in capsys.readouterr().err
+    before = (tmp_path / "in.txt").read_bytes()
+    assert main(["translate", str(tmp_path / "in.txt"), "-o", str(tmp_path / "in.txt"), *usual]) == 2
+    assert (tmp_path / "in.txt").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -220,6 +280,8 @@ def test_the_command_line(folder: str, pairs: Corpus, tmp_path: Path, capsys):
     [
         (["-n", "0"], 2),
         (["--lengths", "0"], 2),
+        (["-T", "0"], 2),
+        (["-o", "/proc/x.txt"], 3),
         (["--rank", "leave-one-out"], 2),
         (["--terms", "/nowhere.tsv"], 3),
         (["--candidates", "0"], 2),
@@ -229,6 +291,14 @@ def test_the_command_line(folder: str, pairs: Corpus, tmp_path: Path, capsys):
 def test_what_cannot_be_is_one_line_and_an_exit_code(folder: str, capsys, more: list[str], code: int):
     assert main(["translate", "the cat", "--model", folder, "--threads", "1", *more]) == code
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", ["cat\tkatze\tnote\n", "cat\tkatze\nCat\tkater\n", "cat\n", "\tkatze\n"])
+def test_terms_that_are_none_are_refused(folder: str, tmp_path: Path, capsys, content: str):
+    (tmp_path / "terms.tsv").write_text(content, encoding="utf-8")
+    common = ["translate", "the cat", "--model", folder, "--threads", "1"]
+    assert main([*common, "--terms", str(tmp_path / "terms.tsv")]) == 3
+    assert "terms.tsv, line" in capsys.readouterr().err
 
 
 def test_evaluate_equals_translate_and_sweeps(folder: str, pairs: Corpus, tmp_path: Path, capsys):
@@ -249,6 +319,14 @@ def test_evaluate_equals_translate_and_sweeps(folder: str, pairs: Corpus, tmp_pa
     assert [row["settings"] for row in table["rows"]] == [
         f"sampling.steps={steps} sampling.candidates={n}" for steps in (2, 4) for n in (1, 2)
     ]
+    with pytest.MonkeyPatch.context() as patch:  # what is wrong is said before any work
+        patch.setattr(Sundae, "translate_many", None)
+        assert main(["evaluate", "translation", *both, "sampling.steps=2,x"]) == 2
+        assert main(["evaluate", "translation", *both, "sampling.steps=2", "sampling.steps=4"]) == 2
+        assert main(["evaluate", "steps", *both, "--temperatures", "0.3", "-1"]) == 2
+        assert main(["evaluate", "steps", *both, "-T", "0"]) == 2
+        assert main(["evaluate", "translation", *both, "--out", "/proc/x"]) == 3
+    capsys.readouterr()
     files[1].write_text("one line\n", encoding="utf-8")
     assert main(["evaluate", "translation", *both]) == 3
     assert "there must be as many" in capsys.readouterr().err

@@ -27,6 +27,7 @@ from sundae.decoding.translation import TranslateSettings, Translator, bound_to
 from sundae.decoding.written import Written
 from sundae.errors import DataError, UsageError
 from sundae.folder import ModelFolder, read_model, require_fit, write_model
+from sundae.text.placeables import take_out
 from sundae.text.sources import pad_sources
 from sundae.text.template import Blank, Template, Text, parse_template, unknown_blank
 from sundae.text.tokenizer import Tokenizer
@@ -103,10 +104,15 @@ class Sundae:
         return found
 
     def translate_to_length(
-        self, sources: Sequence[str], lengths: Sequence[int], *, sampling: SamplingConfig | None = None
+        self,
+        sources: Sequence[str],
+        lengths: Sequence[int],
+        *,
+        sampling: SamplingConfig | None = None,
+        settings: TranslateSettings | None = None,
     ) -> list[Written]:
         """Translations whose lengths in tokens are known beforehand, as those of references are (the oracle)."""
-        translator = self.translator(sampling=sampling)
+        translator = self.translator(sampling=sampling, settings=settings)
         order = sorted(range(len(sources)), key=lambda number: lengths[number])
         done: dict[int, Written] = {}
         for begin in range(0, len(order), 32):
@@ -305,7 +311,7 @@ class Sundae:
         if length > self.config.network.canvas:
             why = f"the model's canvas holds {self.config.network.canvas}"
             raise UsageError(f"a draft translation of {length} tokens", why=why, hint="one sentence a line")
-        denoiser, canvas = bound_to(self.network, source, self.desk, length=length)
+        denoiser, canvas = bound_to(self.network, take_out(source)[0], self.desk, length=length)
         return Refinery(draft, replace(self.desk, canvas=canvas), denoiser=denoiser, source=source)
 
     @property

@@ -182,7 +182,7 @@ _TATOEBA = replace(
     network=replace(
         _MULTI30K.network, vocabulary_size=8000, canvas=48, width=192, hidden=512, source_positions=48, dropout=0.1
     ),
-    training=replace(_MULTI30K.training, steps=30_000, learning_rate=2e-3),
+    training=replace(_MULTI30K.training, steps=15_000, learning_rate=2e-3),
     sampling=replace(_MULTI30K.sampling, candidates=4),
     data=DataConfig(
         kind="parallel",

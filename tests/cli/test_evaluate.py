@@ -135,3 +135,5 @@ def test_a_line_is_what_a_newline_ends(tmp_path: Path):
     assert read_texts(tmp_path / "f") == ["one\u0085still one", "", "two\u2028"]
     (tmp_path / "f").write_text("", encoding="utf-8")
     assert read_texts(tmp_path / "f") == []
+    (tmp_path / "f").write_text("\n", encoding="utf-8")
+    assert read_texts(tmp_path / "f") == [""]

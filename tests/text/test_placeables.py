@@ -1,10 +1,12 @@
+import re
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sundae.text.placeables import missing_numbers, put_back, take_out
+from sundae.text.numbers import as_written, numbers_in
+from sundae.text.placeables import places, put_back, take_out
 
 
 @pytest.mark.parametrize(
@@ -13,7 +15,7 @@ from sundae.text.placeables import missing_numbers, put_back, take_out
         ("a <b>red</b> car", "a red car"),
         ("see https://example.org/a?b=1 for more", "see for more"),
         ("see https://example.org.", "see."),
-        ("(www.example.org)", "()"),
+        ("(www.example.org)", ""),
         ("write to a.b+c@mail.example.org!", "write to!"),
         ("<p>", ""),
         ("Hello<br>World", "Hello World"),
@@ -22,7 +24,7 @@ from sundae.text.placeables import missing_numbers, put_back, take_out
         ("10<sup>2</sup> m", "10 2 m"),
         ('<a href="x y">two words</a>', "two words"),
         ("a <b and c> d", "a <b and c> d"),
-        ('say "http://x.org/y" now', 'say "" now'),
+        ('say "http://x.org/y" now', "say now"),
         ("http:// and www. are none", "http:// and www. are none"),
         ("3 < 4 and 5 > 2", "3 < 4 and 5 > 2"),
         ("  two  spaces ", "  two  spaces "),
@@ -52,6 +54,11 @@ def test_what_was_taken_out_goes_back_to_its_place(line: str):
     assert put_back(text, placeables).replace(" ", "") == line.replace(" ", "")
 
 
+def test_where_they_stand():
+    line = "see <b>this</b> at www.example.org/x."
+    assert [line[begin:end] for begin, end in places(line)] == ["<b>", "</b>", "www.example.org/x"]
+
+
 def test_a_longer_translation_takes_it_at_the_same_share():
     _, placeables = take_out("one <b>two</b> three four")
     assert put_back("eins zwei und drei vier fünf sechs sieben", placeables) == (
@@ -75,16 +82,137 @@ def test_everything_comes_back_once_and_in_order(parts: list[str], translation: 
     ]
 
 
-def test_numbers_are_missed_by_their_digits():
-    assert missing_numbers("3,000 dogs and 12 cats at 10:30", "3.000 Hunde um 10.30") == ("12",)
-    assert missing_numbers("2 and 2", "3") == ("2",)
-    assert missing_numbers("two", "zwei") == ()
-    assert missing_numbers("the 2nd street at 5pm", "die zweite Straße um 17 Uhr") == ()
-    assert missing_numbers("12/25", "25.12.") == ()
+@pytest.mark.parametrize(
+    ("line", "taken"),
+    [
+        ("see https://de.wikipedia.org/wiki/Hund_(Tier).", ["https://de.wikipedia.org/wiki/Hund_(Tier)"]),
+        ("(see https://x.org/Hund_(Tier))", ["https://x.org/Hund_(Tier)"]),
+        ("(see https://x.org/a)", ["https://x.org/a"]),
+        ("[dog](https://x.org/a_(b)) runs", ["(https://x.org/a_(b))"]),
+        ("a (https://x.org),www.y.org", ["(https://x.org)", "www.y.org"]),
+        ("http://[::1]/x works", ["http://[::1]/x"]),
+        ("\u201esiehe www.foo.org\u201c", ["www.foo.org"]),
+        ("www.foo.org\u2019s dog and www.bar.org\u2026", ["www.foo.org", "www.bar.org"]),
+        ("\u00absee www.foo.org\u00bb", ["www.foo.org"]),
+        ("\u201cwww.foo.org\u201d", ["\u201cwww.foo.org\u201d"]),
+        ("\u201ewww.foo.org\u201c", ["\u201ewww.foo.org\u201c"]),
+        ("('www.foo.org.') is it", ["('www.foo.org.')"]),
+        ("mail <me@x.org> now", ["<me@x.org>"]),
+        ('"http://x.org","http://y.org"', ['"http://x.org"', '"http://y.org"']),
+        ("load ftp://x.org/y.zip, HTTPS://X.ORG", ["ftp://x.org/y.zip", "HTTPS://X.ORG"]),
+        ("at example.com/x?y=1, example.com:80/ or 3sat.de/a", ["example.com/x?y=1", "example.com:80/", "3sat.de/a"]),
+        ("and/or 100 km/h, 3.5km/h, e.g./i.e., 1.und/oder, Mr.Smith/Jones", []),
+        ("http://() www.! ftp://", []),
+    ],
+)
+def test_what_is_an_address(line: str, taken: list[str]):
+    assert [each.text for each in take_out(line)[1]] == taken
+
+
+@pytest.mark.parametrize(
+    ("line", "translation", "back"),
+    [
+        (
+            "the site (www.foo.org) shows a dog .",
+            "die Seite zeigt einen Hund .",
+            "die Seite (www.foo.org) zeigt einen Hund .",
+        ),
+        (
+            "the site \u201cwww.foo.org\u201d shows a dog",
+            "die Seite zeigt einen Hund",
+            "die Seite \u201cwww.foo.org\u201d zeigt einen Hund",
+        ),
+        ("the site (www.foo.org shows)", "diese Seite zeigt es)", "diese Seite zeigt www.foo.org es)"),
+        ("the site (www.foo.org, shows)", "die Seite (, zeigt)", "die Seite (www.foo.org, zeigt)"),
+        ("site:www.foo.org shows", "Seite: zeigt", "Seite:www.foo.org zeigt"),
+        ("site:www.foo.org shows", "Seite zeigt", "Seite www.foo.org zeigt"),
+        ("see www.foo.org.", "siehe .", "siehe www.foo.org."),
+        ("\u89c1https://x.org\u3002\u597d", "\u89c1\u3002\u597d", "\u89c1\u3002\u597d https://x.org"),
+        ("see <a href='x'>www.foo.org</a> now", "siehe jetzt", "siehe <a href='x'>www.foo.org</a> jetzt"),
+    ],
+)
+def test_an_address_is_a_word_of_its_own_unless_it_was_not(line: str, translation: str, back: str):
+    assert put_back(translation, take_out(line)[1]) == back
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("<button disabled>Go</button>", "Go"),
+        ('<input type="text" DISABLED/> here', "here"),
+        ("<video controls data-x src=y>film</video>", "film"),
+        ("one <!-- two > three --> four", "one four"),
+        ("un<!-- x -->likely", "unlikely"),
+        ("a <x-y/>b", "a b"),
+        ("a <b and c>d</b> e", "a <b and c>d</b> e"),
+        ("<b>a <b and c>d</b> e</b>", "a <b and c>d</b> e"),
+        ("a</b> c", "a c"),
+        ("<!-- <b x> --> a</b> c", "a c"),
+        ("<b>a</b><i>b</i>", "a b"),
+        ("<b>a</b><!-- x --><i>b</i>", "a b"),
+        ("<b>a</b><i>.</i>", "a."),
+        ("un<b>believ</b>able", "unbelievable"),
+        ("un<b><i>believ</i></b>able", "unbelievable"),
+    ],
+)
+def test_what_is_a_tag(line: str, text: str):
+    assert take_out(line)[0] == text
+
+
+@pytest.mark.parametrize(
+    ("line", "translation", "back"),
+    [
+        ("<b>a</b><i>b</i>", "x y", "<b>x</b> <i>y</i>"),
+        ("<b>a</b><i>b</i>", "x y z", "<b>x y</b> <i>z</i>"),
+        ("<b>a</b><i>b</i> c d e f", "u v w x y z", "<b>u</b> <i>v</i> w x y z"),
+        ("<i><b>a</b> b</i> c d e f g h", "x y z", "<i><b>x</b></i> y z"),
+        ("a b c d e <i>f <b>g</b></i>", "x y z", "x y <i><b>z</b></i>"),
+        ("a b c d <b>e</b>, <i>f</i> <u>g</u>", "x y z", "<b>x</b> <i>y</i> <u>z</u>"),
+        ("<b>a</b> <i>b</i>", "x", "<b></b> <i>x</i>"),
+        ("un<b>believ</b>able dog", "toller Hund", "<b>toller</b> Hund"),
+        ("a <b></b> c", "x y", "x <b></b> y"),
+        ("Hello<br>World", "Hallo Welt", "Hallo<br>Welt"),
+        ("one <!-- x --> two", "eins zwei", "eins <!-- x --> zwei"),
+        ("see un<!-- x -->likely", "sieh unwahrscheinlich", "sieh <!-- x -->unwahrscheinlich"),
+        ("a <input disabled> b", "x y", "x <input disabled> y"),
+    ],
+)
+def test_tags_come_back_nested_and_around_something(line: str, translation: str, back: str):
+    placeables = take_out(line)[1]
+    assert put_back(translation, placeables) == back
+
+
+@st.composite
+def tagged(draw: st.DrawFn, depth: int = 3) -> str:
+    """Words and elements in each other, side by side with and without spaces; no element is empty."""
+    parts: list[str] = []
+    for _ in range(draw(st.integers(1, 3))):
+        if depth and draw(st.booleans()):
+            name = draw(st.sampled_from(["b", "i", "p"]))
+            parts.append(f"<{name}>{draw(tagged(depth - 1))}</{name}>")
+        else:
+            parts.append(draw(st.sampled_from(["a", "dog"])) if not parts else " and ")
+    return "".join(parts)
+
+
+@given(tagged(), st.integers(0, 9))
+def test_elements_come_back_as_they_were_nested_and_none_is_empty(line: str, more: int):
+    text, placeables = take_out(line)
+    back = put_back(" ".join(["wort"] * (len(text.split()) + more)), placeables)
+    inside_word = re.search(r"\w<[a-z]|</[a-z]>\w", line)
+    assert inside_word or not re.search(r"<(\w)></\1>", back), back
+    assert re.findall("<[^>]*>", back) == re.findall("<[^>]*>", line)
 
 
 def test_long_runs_are_read_in_linear_time():
     began = time.perf_counter()
-    for text in ("a" * 200_000, "www." + "." * 200_000, "a." * 100_000 + "@", "<" * 200_000, "<a " * 60_000):
-        take_out(text)
+    for text in (
+        *("a" * 200_000, "www." + "." * 200_000, "a." * 100_000 + "@", "<" * 200_000, "<a " * 60_000),
+        *("<!--" * 50_000, "www.)" * 40_000, "www.(" * 40_000, "(" * 30_000 + "www.a" + ")" * 30_000),
+        *("<b and>" * 9_000 + "</b>" * 9_000, "<a " + "disabled " * 20_000, "a b <b>c</b>, www.d.de, " * 2_000),
+    ):
+        put_back(*take_out(text))
+    for text in ("1" * 200_000, "1," * 100_000, "1 234 " * 30_000, "-" * 200_000):
+        numbers_in(text)
+        as_written("13", text)
     assert time.perf_counter() - began < 5

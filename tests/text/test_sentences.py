@@ -1,3 +1,6 @@
+import time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +16,6 @@ def test_sentences_go_alone_and_what_is_too_long_in_clauses_and_words():
     assert split_to_fit("One two. Three four five!", words(4)) == ["One two. ", "Three four five!"]
     assert split_to_fit("one two, three four, five six", words(4)) == ["one two, three four, ", "five six"]
     assert split_to_fit("one two three four five six", words(4)) == ["one two three four ", "five six"]
-    assert split_to_fit("incomprehensibilities", lambda text: len(text) < 5) == ["incomprehensibilities"]
 
 
 @given(st.text(alphabet="ab,.!? \n"), st.integers(1, 6))
@@ -25,3 +27,64 @@ def test_parts_join_to_the_text_and_fit(text: str, most: int):
 
 def test_sentences_keep_their_white_space():
     assert split_sentences("Yes.  No? ") == ["Yes.  ", "No? "]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        (
+            "\u884c\u304f\u3002\u6765\u308b\uff01 \u898b\u308b",
+            ["\u884c\u304f\u3002", "\u6765\u308b\uff01 ", "\u898b\u308b"],
+        ),
+        ("\u300c\u884c\u304f\u3002\u300d\u6765\u308b\u3002", ["\u300c\u884c\u304f\u3002\u300d", "\u6765\u308b\u3002"]),
+        ("\u884c\u304f\uff01\uff1f\u300f\uff09\u6765\u308b", ["\u884c\u304f\uff01\uff1f\u300f\uff09", "\u6765\u308b"]),
+        ("\u201c\u597d\u3002\u201d\u4ed6\u8bf4", ["\u201c\u597d\u3002\u201d", "\u4ed6\u8bf4"]),
+        ("\u597d\uff01? \u4ed6", ["\u597d\uff01? ", "\u4ed6"]),
+        ('\u597d\u3002" \u4ed6', ['\u597d\u3002" ', "\u4ed6"]),
+    ],
+)
+def test_full_width_punctuation_ends_a_sentence_without_white_space(text: str, sentences: list[str]):
+    assert split_sentences(text) == sentences
+
+
+@given(st.text(alphabet='ab.!" \n\u3002\uff01\uff1f\u300d\uff09\u201d'))
+def test_sentences_join_to_the_text(text: str):
+    parts = split_sentences(text)
+    assert "".join(parts) == text
+    assert all(parts)
+
+
+def test_a_word_that_is_too_long_is_split_by_characters():
+    assert split_to_fit("incomprehensibilities", lambda text: len(text) < 5) == [
+        "inco",
+        "mpre",
+        "hens",
+        "ibil",
+        "itie",
+        "s",
+    ]
+    assert split_to_fit("a incompre b", lambda text: len(text) < 5) == ["a ", "inco", "mpre", " b"]
+    assert split_to_fit("abc", lambda text: False) == ["a", "b", "c"]
+    assert split_to_fit("axxb", lambda text: "x" not in text) == ["a", "x", "x", "b"]
+
+
+@given(st.text(alphabet="ab,. \n\u3002"), st.integers(1, 9))
+def test_parts_fit_whatever_is_counted(text: str, most: int):
+    parts = split_to_fit(text, lambda part: len(part) <= most)
+    assert "".join(parts) == text
+    assert all(len(part) <= most for part in parts)
+
+
+@pytest.mark.parametrize("most", [1, 50, 70_000])
+def test_a_very_long_word_is_split_in_little_more_than_linear_time(most: int):
+    seen = 0
+
+    def fits(text: str) -> bool:
+        nonlocal seen
+        seen += len(text)
+        return len(text) <= most
+
+    began = time.perf_counter()
+    assert "".join(split_to_fit("a" * 100_000, fits)) == "a" * 100_000
+    assert seen < 5_000_000
+    assert time.perf_counter() - began < 2

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg, subcommand
 
-from sundae.cli.writing import read_file, require_folder, require_threads, write_file
+from sundae.cli.writing import (
+    read_file,
+    require_folder,
+    require_threads,
+    require_writable,
+    say,
+    split_lines,
+    write_file,
+)
 from sundae.config import RunConfig, parse_overrides
 from sundae.errors import DataError, UsageError
 
@@ -22,8 +30,7 @@ if TYPE_CHECKING:
 
 def read_texts(path: Path) -> list[str]:
     """One text a line."""
-    lines = read_file(path).removesuffix("\n").split("\n")
-    return [line.removesuffix("\r") for line in lines] if lines != [""] else []
+    return split_lines(read_file(path))
 
 
 def read_pairs(source: Path, reference: Path) -> tuple[list[str], list[str]]:
@@ -60,6 +67,8 @@ class _Reporting:
         torch.set_num_threads(self.threads or os.cpu_count() or 1)
         if self.out is not None and (self.out / "report.json").exists():
             raise UsageError(f"{self.out} holds a report", why="it is never overwritten", hint="another --out")
+        if self.out is not None:
+            require_writable(self.out)
 
     def publish(self, title: str, *, tables: "Sequence[Table]", config: Mapping[str, Any]) -> None:
         """Print the report, and write it if it has a place."""
@@ -108,11 +117,10 @@ class Translation(_Reporting):
     rank: Literal["score", "per-token", "mbr"] | None = None
     """How SUNDAE's candidates are ranked: by score, if only one length is tried, else per token."""
     free_numbers: bool = False
-    """Do not insist on the digits of a line's numbers."""
+    """Do not insist on a line's numbers."""
 
     def run(self) -> None:
         """Translate, score, report."""
-        from sundae.cli.translate import say
         from sundae.measure.bleu import corpus_bleu
         from sundae.measure.evaluation import length_accuracy, sweep_table, translation_table
         from sundae.model import Sundae, load_model
@@ -131,8 +139,10 @@ class Translation(_Reporting):
         if len(grid) > 1 and self.hypotheses is not None:
             raise UsageError("--hypotheses", why=f"there are {len(grid)} translations of each source")
 
-        def translate(overrides: Sequence[str]) -> "list[Written]":
-            config, told = _configured(model, overrides), _told("translated")
+        configured = {each: _configured(model, each) for each in grid}  # what is wrong is said before any work
+
+        def translate(overrides: tuple[str, ...]) -> "list[Written]":
+            config, told = configured[overrides], _told("translated")
             progress = None if told is None else lambda done: told(done, len(sources))
             if isinstance(model, Sundae):
                 settings = self.settings()
@@ -143,7 +153,7 @@ class Translation(_Reporting):
                 many = model.translate_many(sources, baseline=config.baseline, progress=progress, say=say)
             return [found[0] for found in many]
 
-        config: dict[str, Any] = _configured(model, grid[0]).to_dict()
+        config: dict[str, Any] = configured[grid[0]].to_dict()
         config["translation"] = {"lengths": self.lengths, "rank": self.rank, "free_numbers": self.free_numbers}
         if len(grid) > 1:
             config["sweep"] = list(self.overrides)
@@ -170,6 +180,10 @@ class Translation(_Reporting):
 def _combinations(overrides: Sequence[str]) -> list[tuple[str, ...]]:
     """All ways to take one value of each setting."""
     keys_values = [each.partition("=") for each in overrides]
+    keys = [key for key, _, _ in keys_values]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise UsageError(f"{key} is given {keys.count(key)} times", hint=f"{key}=A,B tries both")
     return list(itertools.product(*([f"{key}={one}" for one in values.split(",")] for key, _, values in keys_values)))
 
 
@@ -198,17 +212,30 @@ class Steps(_Reporting):
         from sundae.measure.steps import by_step, reference_score
         from sundae.model import Sundae
 
-        sources, references = read_pairs(self.source, self.reference)
+        if self.steps < 1:
+            raise UsageError(f"-T {self.steps}", why="must be at least 1")
+        every = zip(*read_pairs(self.source, self.reference), strict=True)
+        pairs = [(source, reference) for source, reference in every if source.strip()]
+        if not pairs:
+            raise DataError(f"{self.source} has only blank lines")
+        sources, references = [source for source, _ in pairs], [reference for _, reference in pairs]
         self.prepare()
         corpus_bleu(references, references)  # are they installed?  Better asked now than after an hour
         if self.out is not None:
             require_matplotlib()
         model = Sundae.from_pretrained(self.model)
+        samplings = [
+            replace(model.config.sampling, steps=self.steps, temperature=temperature, final_temperature=-1.0)
+            for temperature in self.temperatures
+        ]
+        longest = model.config.network.longest_source
+        cropped = sum(len(model.tokenizer.encode(source)) > longest for source in sources)
+        if cropped:
+            say(f"{cropped} of {len(sources)} sources have more than {longest} tokens and are cropped here")
         rows: list[dict[str, Cell]] = []
         curves: dict[str, list[Series]] = {"BLEU": [], "model score": []}
         signature = ""
-        for temperature in self.temperatures:
-            sampling = replace(model.config.sampling, steps=self.steps, temperature=temperature)
+        for temperature, sampling in zip(self.temperatures, samplings, strict=True):
             grown, signature = by_step(
                 model, sources, references, sampling=sampling, seed=self.seed, tokenised=self.tokenised
             )

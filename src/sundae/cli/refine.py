@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from sundae.cli.writing import ChainFlags, read_text, say, split_words
+from sundae.cli.writing import ChainFlags, read_text, say, split_lines, split_words
 from sundae.config import RankName
 from sundae.errors import DataError, UsageError
 
@@ -54,6 +54,8 @@ class Command(ChainFlags):
             raise UsageError(f"--suggest {self.suggest}", why="must not be negative")
         if self.suggest and (self.diff or self.watch or self.trace is not None or self.html is not None):
             raise UsageError("--suggest with --diff, --watch, --trace or --html", why="suggestions change nothing")
+        if self.draft == self.source == "-":
+            raise UsageError("- twice", why="standard input is either the draft or the source")
         draft = read_text(self.draft)
         settings = RefineSettings(
             suspicion=self.suspicion,
@@ -86,20 +88,27 @@ class Command(ChainFlags):
         before, refined = _joined(parts)
         if self.diff and not refined.edits:
             say("nothing was changed")
-        self.write(self._result(before, refined))
+        self.write(self._result(before, refined, ended=self.source is not None and bool(draft)))
         self.save_trace(looking, "refine", sampling, refined.origins)
 
     def _readers(self, model: "Sundae", draft: str) -> "list[Refinery]":
         """One for the draft, or with a source one for each of its lines."""
         if self.source is None:
             return [model.proof_reader(draft)]
-        drafts, sources = (
-            [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
-            for text in (draft, read_text(self.source))
-        )
+        drafts, sources = split_lines(draft), split_lines(read_text(self.source))
         if len(drafts) != len(sources):
             raise DataError(f"{len(drafts)} lines of draft and {len(sources)} of source", why="there must be as many")
-        return [model.proof_reader(line, source=source) for line, source in zip(drafts, sources, strict=True)]
+        readers: list[Refinery] = []
+        for number, (line, source) in enumerate(zip(drafts, sources, strict=True), start=1):
+            try:
+                readers.append(model.proof_reader(line, source=source))
+            except UsageError as error:
+                raise DataError(f"line {number}: {error.what}", why=error.why, hint=error.hint) from None
+        longest = model.config.network.longest_source
+        cropped = sum(len(model.tokenizer.encode(source)) > longest for source in sources)
+        if cropped:
+            say(f"{cropped} of {len(sources)} sources have more than {longest} tokens and were cropped")
+        return readers
 
     def _suggest(self, readers: "list[Refinery]") -> None:
         found: list[Suggestion] = []
@@ -112,7 +121,8 @@ class Command(ChainFlags):
         text = "\n".join(reader.text for reader in readers)
         self.write(self._suggestions(sorted(least, key=lambda each: each.begin), text))
 
-    def _result(self, before: str, refined: "Refined") -> str:
+    def _result(self, before: str, refined: "Refined", *, ended: bool) -> str:
+        """As text, JSON or a difference; of lines that were refined apart, each is `ended`, the last one too."""
         if self.json:
             edits = [{"begin": b, "end": e, "before": before[b:e], "after": new} for b, e, new in refined.edits]
             figures = {
@@ -122,7 +132,7 @@ class Command(ChainFlags):
             }
             return json.dumps({"text": refined.text, "edits": edits, **figures}, ensure_ascii=False) + "\n"
         if not self.diff:
-            return refined.text + ("" if refined.text.endswith("\n") or not refined.text else "\n")
+            return refined.text + ("\n" if ended or (refined.text and not refined.text.endswith("\n")) else "")
         if self.output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
             return coloured_diff(before, refined.text) + "\n"
         lines = difflib.unified_diff(

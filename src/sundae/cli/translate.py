@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from sundae.cli.writing import ChainFlags, read_file, read_text, say, split_words
+from sundae.cli.writing import ChainFlags, read_file, read_text, say, split_lines, split_words
 from sundae.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class Command(ChainFlags):
     """Translate lines: each canvas starts as noise and is improved in a few parallel steps.
 
     One line in gives one line out; an empty line stays empty.  Tags and addresses come back as they were, lines that
-    are too long for the model are translated sentence by sentence, and SUNDAE keeps the digits of numbers.
+    are too long for the model are translated sentence by sentence, and SUNDAE keeps numbers.
     """
 
     model: Annotated[str, arg(metavar="DIR|HUB-ID")] = field()
@@ -39,7 +39,7 @@ class Command(ChainFlags):
     terms: Annotated[Path | None, arg(metavar="FILE")] = None
     """Terminology: lines of a source term, a tab and the words that a translation of it must hold."""
     free_numbers: bool = False
-    """Do not insist on the digits of a line's numbers."""
+    """Do not insist on a line's numbers."""
     tsv: bool = False
     """Lines are read and written in columns: the first one is translated, and translation and score are added."""
 
@@ -47,13 +47,15 @@ class Command(ChainFlags):
         """Print -n translations of each line."""
         from sundae.model import Sundae
 
-        content = read_text(self.text).removesuffix("\n")
-        lines = [line.removesuffix("\r") for line in content.split("\n")] if content else []
+        lines = split_lines(read_text(self.text))
         sources = [line.partition("\t")[0] for line in lines] if self.tsv else lines
         if len(sources) > 1 and (self.trace is not None or self.html is not None):
             raise UsageError("--trace and --html", why=f"show one line, and there are {len(sources)}")
-        if self.count < 1:
-            raise UsageError(f"-n {self.count}", why="must be at least 1")
+        for flag, value in (("-n", self.count), ("--lengths", self.lengths), ("-T", self.steps)):
+            if value is not None and value < 1:
+                raise UsageError(f"{flag} {value}", why="must be at least 1")
+        if self.output is not None and self.output.is_file() and _is_file(self.text, self.output):
+            raise UsageError(f"-o {self.output}", why="that is the text to be translated", hint="another file")
         terms = {} if self.terms is None else read_terms(self.terms)
         model = self.load_any()
         if isinstance(model, Sundae):
@@ -86,9 +88,8 @@ class Command(ChainFlags):
                 sources[len(found) :], sampling=sampling, settings=settings, progress=progress, say=say
             )
         self._print(lines, sources, found)
-        if looking and found:
-            origins = [origin for each in found[0] for origin in each.origins]
-            self.save_trace(looking, "translate", sampling, origins)
+        origins = [origin for own in found[:1] for each in own for origin in each.origins]
+        self.save_trace(looking, "translate", sampling, origins)
 
     def _baseline(
         self, model: "AutoregressiveTwin | MaskPredictTranslator", sources: list[str], terms: dict[str, str]
@@ -127,16 +128,27 @@ class Command(ChainFlags):
         return "".join(f"{each}\n" for each in shown)
 
 
+def _is_file(text: str, path: Path) -> bool:
+    """Whether a text to translate is the name of this very file."""
+    try:
+        return Path(text).is_file() and path.samefile(text)
+    except OSError:  # longer than any file name
+        return False
+
+
 def read_terms(path: Path) -> dict[str, str]:
     """Source terms and what stands for them."""
     terms: dict[str, str] = {}
+    seen: set[str] = set()
     for number, line in enumerate(read_file(path).splitlines(), start=1):
         term, tab, target = line.partition("\t")
         if not line.strip():
             continue
-        if not tab or not term.strip() or not target.strip():
+        if not tab or not term.strip() or not target.strip() or "\t" in target.strip():
             raise DataError(f"{path}, line {number}", why="must be a source term, a tab and its translation")
-        if term.strip() in terms:
+        plain = " ".join(term.casefold().split())  # terms are found in any case
+        if plain in seen:
             raise DataError(f"{path}, line {number}", why=f"the term {term.strip()!r} stands there twice")
+        seen.add(plain)
         terms[term.strip()] = target.strip()
     return terms

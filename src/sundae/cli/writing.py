@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -95,6 +96,20 @@ def require_folder(*files: Path | None) -> None:
             raise DataError(f"cannot write {path}", why=f"there is no folder {path.parent}")
         if path.is_dir():
             raise DataError(f"cannot write {path}", why="it is a folder")
+        if not path.exists() or path.is_file():
+            require_writable(path)
+
+
+def require_writable(path: Path) -> None:
+    """Refuse a place, or one yet to be made, in whose folder nothing can be written."""
+    folder = path.resolve()
+    while not folder.is_dir():
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise DataError(f"cannot write {path}", why=error.strerror or str(error)) from None
 
 
 def write_file(path: Path, content: str) -> None:
@@ -315,6 +330,11 @@ def _allowed(rule: str) -> tuple[int, tuple[str, ...]]:
             f"--allow {rule}", why="must be the number of a blank and its words", hint="--allow 1=red,green"
         )
     return int(number), split_words(words)
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines without what ends them, the last one's end being optional; an empty text has none."""
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
 def read_lines(argument: str) -> list[str]:

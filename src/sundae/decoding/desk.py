@@ -106,11 +106,13 @@ def run_orders(
     watch: Watch | None = None,
     progress: Callable[[int], None] | None = None,
     scored: bool = True,
+    spare: bool = True,
 ) -> list[Outcome]:
     """Run all rows to their end, batch by batch; `watch` sees each of them.
 
     The denoiser is asked about rows by their numbers among all orders.  `head` turns its hidden states into logits:
-    what did not change is not computed again.  A score costs one more call; without it the scores are 0.
+    what did not change is not computed again, unless `spare` is False.  A score costs one more call; without it the
+    scores are 0.
     """
     size = len(desk.shapes.begins)
     rows = batch_rows(canvas=desk.canvas, vocabulary_size=size)
@@ -119,7 +121,7 @@ def run_orders(
         some = orders[begin : begin + rows]
         canvas = canvas_of(some, desk)
         own = _numbered_from(begin, denoiser)
-        reusing = Reusing(own, head=head, rows=len(some))
+        reusing = Reusing(own, head=head, rows=len(some), spare=spare)
         rule, start, asked = build_rule(sampling), None, reusing
         if constraints is not None and constraints.banned:
             guard, noise = Guard(constraints, desk.tokenizer), Noise(seed)

@@ -50,7 +50,7 @@ def translate_lines(
         cropped += not all(map(fits, parts))
         read.append(_Line(parts, placeables))
     if cropped and say is not None:
-        say(f"{cropped} of {len(lines)} lines hold a word of more than {longest} tokens and were cropped")
+        say(f"{cropped} of {len(lines)} lines hold a character of more than {longest} tokens and were cropped")
     wanted = list(dict.fromkeys(part for line in read for part in line.parts))
     wanted.sort(key=lambda part: len(tokenizer.encode(part)))
     done: dict[str, list[Written]] = {}

@@ -29,6 +29,8 @@ from sundae.decoding.rank import rank
 from sundae.decoding.reading import Origin, Reading, together, token_texts
 from sundae.decoding.rules import build_rule
 from sundae.errors import UsageError
+from sundae.text.numbers import number_places
+from sundae.text.placeables import places
 from sundae.text.sentences import split_sentences
 from sundae.text.template import Blank, Lock, parse_template
 from sundae.text.tokenizer import continuation
@@ -102,7 +104,7 @@ class _Stretch:
 class Refinery:
     """A draft in stretches that fit the canvas, ready to be judged and improved.
 
-    The translation of a `source` is not cut into sentences.
+    The translation of a `source` is not cut into sentences, and its tags, addresses and numbers are locked.
     """
 
     def __init__(self, draft: str, desk: Desk, *, denoiser: Denoiser, source: str | None = None) -> None:
@@ -114,12 +116,11 @@ class Refinery:
             parts.append((segment.text, isinstance(segment, Lock)))
         self.text = "".join(text for text, _ in parts)
         bounds = list(accumulate((len(text) for text, _ in parts), initial=0))
+        locked = [span for span, (_, kept) in zip(pairwise(bounds), parts, strict=True) if kept]
+        if source is not None:  # what a translator must keep stays as it is
+            locked += places(self.text) + number_places(self.text)
         # One space before a lock belongs to it, as before a blank: the tokens of a word begin with their space.
-        self.locks = [
-            (begin - self.text[:begin].endswith(" "), end)
-            for (begin, end), (_, locked) in zip(pairwise(bounds), parts, strict=True)
-            if locked
-        ]
+        self.locks = [(begin - self.text[:begin].endswith(" "), end) for begin, end in locked]
         self.stretches = self._cut()
 
     def _cut(self) -> list[_Stretch]:

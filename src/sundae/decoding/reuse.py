@@ -14,12 +14,13 @@ Head = Callable[[Tensor], Tensor]
 class Reusing:
     """A denoiser that asks another one only about rows that differ from when they were last asked about.
 
+    With `spare` False it asks about all rows every time, and only counts.
     `calls` counts for each row of the chain how often it was computed, `network_calls` how many calls there were.
     One object serves one run of a chain.
     """
 
-    def __init__(self, denoiser: Denoiser, *, head: Head, rows: int) -> None:
-        self._denoiser, self._head = denoiser, head
+    def __init__(self, denoiser: Denoiser, *, head: Head, rows: int, spare: bool = True) -> None:
+        self._denoiser, self._head, self._spare = denoiser, head, spare
         self._tokens: Tensor | None = None
         self._hidden: Tensor | None = None
         self._known = torch.zeros(rows, dtype=torch.bool)
@@ -28,7 +29,12 @@ class Reusing:
 
     def __call__(self, ask: Ask) -> Prediction:
         """Logits as the other denoiser would give them."""
-        if self._tokens is None or self._hidden is None or self._tokens.shape[1] != ask.tokens.shape[1]:
+        if (
+            not self._spare
+            or self._tokens is None
+            or self._hidden is None
+            or self._tokens.shape[1] != ask.tokens.shape[1]
+        ):
             fresh = torch.ones(len(ask.rows), dtype=torch.bool)
         else:
             fresh = ~(self._known[ask.rows] & (self._tokens[ask.rows] == ask.tokens).all(1))

@@ -23,7 +23,7 @@ from sundae.decoding.rank import rank
 from sundae.decoding.shapes import phrase_pattern
 from sundae.decoding.written import Written
 from sundae.errors import UsageError
-from sundae.text.placeables import digits, missing_numbers, numbers_in
+from sundae.text.numbers import as_written, missing_numbers, numbers_in
 from sundae.text.sources import pad_sources
 
 SCORED = 64
@@ -51,6 +51,8 @@ class TranslateSettings:
     keep_numbers: bool = True
     scored: bool = True
     """Whether a single candidate is scored too, which costs one more network call."""
+    spare: bool = True
+    """Whether rows that did not change are left out of a step; False is for measuring what T whole steps cost."""
 
     def __post_init__(self) -> None:
         if self.count < 1 or self.lengths < 1:
@@ -62,8 +64,19 @@ class TranslateSettings:
                 raise UsageError(f"the term {source!r} = {target!r}", why="has an empty side")
         Constraints(banned=self.banned, must=tuple(self.terms.values()))  # refuses what contradicts itself
 
-    def required(self, source: str) -> tuple[str, ...]:
-        """All that a translation of this source must hold: terms, and numbers unless they are banned."""
+    def required(self, source: str) -> tuple[list[str], list[str]]:
+        """All that a translation of this source must hold: words of terms, each once, and numbers."""
+        asked, rest = self._asked(source)
+        return asked, self._not_banned(numbers_in(rest))
+
+    def lacking(self, source: str, translation: str) -> list[str]:
+        """What of it a translation lacks."""
+        asked, rest = self._asked(source)
+        absent = [word for word in asked if not re.search(phrase_pattern(word), translation, re.IGNORECASE)]
+        return absent + self._not_banned(missing_numbers(rest, translation))
+
+    def _asked(self, source: str) -> tuple[list[str], str]:
+        """The words of the terms of a source, and what else stands there."""
         taken: list[tuple[int, int]] = []
         asked: list[str] = []
         for term in sorted(self.terms, key=len, reverse=True):
@@ -71,19 +84,13 @@ class TranslateSettings:
                 if all(found.end() <= begin or end <= found.start() for begin, end in taken):
                     taken.append(found.span())
                     asked.append(self.terms[term])
-        numbers = numbers_in(source) if self.keep_numbers else []
-        banned = Constraints(banned=self.banned)
-        return tuple(dict.fromkeys((*asked, *(each for each in numbers if not banned.find_banned(each)))))
+        for begin, end in taken:
+            source = source[:begin] + " " * (end - begin) + source[end:]
+        return list(dict.fromkeys(asked)), source
 
-    def lacking(self, source: str, translation: str) -> tuple[str, ...]:
-        """What of it a translation lacks."""
-        numbers = set(numbers_in(source))
-        absent = set(missing_numbers(source, translation))
-        return tuple(
-            word
-            for word in self.required(source)
-            if (word in absent if word in numbers else not re.search(phrase_pattern(word), translation, re.IGNORECASE))
-        )
+    def _not_banned(self, numbers: Sequence[str]) -> list[str]:
+        banned = Constraints(banned=self.banned)
+        return [each for each in numbers if self.keep_numbers and not banned.find_banned(each)]
 
 
 @dataclass(frozen=True)
@@ -115,23 +122,31 @@ class Translator:
             rows = torch.tensor(again)
             some = [sources[number] for number in again]
             words = [self._words(sources[number], found[number][0].text) for number in again]
-            locked = self._run((encoded[0][rows], encoded[1][rows]), some, halves[rows], words)
+            locked = self._run((encoded[0][rows], encoded[1][rows]), some, self._grown(halves[rows], words), words)
             for number, own in zip(again, locked, strict=True):
                 found[number] = self._merged(sources[number], found[number], own)
         return found
 
     def _words(self, source: str, translation: str) -> tuple[str, ...]:
         """What is to be locked: what the vocabulary can write, a number in the form that the translation gave it."""
-        given = {digits(number): number for number in re.findall(r"\d+(?:[.,]\d+)*", translation)}
-        words = [given.get(digits(word), word) if digits(word) else word for word in self.settings.required(source)]
+        asked, numbers = self.settings.required(source)
+        words = [*asked, *(as_written(number, translation) or number for number in numbers)]
         spell, decode = self.desk.spell, self.desk.tokenizer.decode
         return tuple(word for word in words if decode(spell(word, after_space=True)).strip() == word)
+
+    def _grown(self, halves: Tensor, words: Sequence[tuple[str, ...]]) -> Tensor:
+        """The (halved) lengths, and beside each a longer one for words of many tokens, which nobody had foreseen."""
+        if not self.network.config.length_prediction:
+            return halves
+        spelt = [[len(self.desk.spell(word, after_space=True)) for word in own] for own in words]
+        more = torch.tensor([(sum(own) - len(own)) // 2 for own in spelt])[:, None]
+        return torch.cat([halves, (halves + more).clamp(max=(self.network.config.canvas + 1) // 2)], dim=1)
 
     def _merged(self, source: str, free: list[Written], locked: list[Written]) -> list[Written]:
         spent = max(each.network_calls for each in free)
         dearer = [replace(each, network_calls=each.network_calls + spent) for each in locked]
         every = list({each.text: each for each in (*free, *dearer)}.values())
-        every.sort(key=lambda each: len(self.settings.lacking(source, each.text)))
+        every.sort(key=lambda each: (len(self.settings.lacking(source, each.text)), -each.score))
         return every[: self.settings.count]
 
     @torch.no_grad()
@@ -199,6 +214,7 @@ class Translator:
             own = [
                 (layout, length)
                 for length in range(tried)
+                if halves[number, length] not in halves[number, :length]
                 for layout in self._layouts(int(widths[number, length]), words)
             ]
             orders += [Order(layout, first + n, int(widths[number, k])) for n, (layout, k) in enumerate(own)]
@@ -216,6 +232,7 @@ class Translator:
                 constraints=Constraints(banned=self.settings.banned),
                 watch=self.watch,
                 scored=self.settings.scored or len(orders) > len(sources),
+                spare=self.settings.spare,
             )
         found: list[list[Written]] = []
         begin = 0

@@ -32,7 +32,7 @@ def translation_table(hypotheses: Sequence[Written], *, references: Sequence[str
     figures: dict[str, Cell] = {
         "length ratio (words)": own / max(1, theirs),
         "repeated tokens": spread.repeated_tokens,
-        "network calls a sentence": sum(each.network_calls for each in hypotheses) / max(1, len(hypotheses)),
+        "network calls of the best chain": sum(each.network_calls for each in hypotheses) / max(1, len(hypotheses)),
         "sentences": len(texts),
     }
     rows += [{"measure": name, "value": value} for name, value in figures.items()]
@@ -40,10 +40,16 @@ def translation_table(hypotheses: Sequence[Written], *, references: Sequence[str
 
 
 def length_accuracy(model: Sundae, sources: Sequence[str], references: Sequence[str]) -> dict[str, Cell]:
-    """How often the predicted (halved) length is that of the reference."""
+    """How often the predicted (halved) length is that of the reference, in as far as the canvas holds it.
+
+    Blank lines do not count: nobody translates them.
+    """
+    pairs = [pair for pair in zip(sources, references, strict=True) if pair[0].strip()]
+    largest = model.config.network.canvas
+    lengths = [min(largest, len(model.tokenizer.encode(reference))) for _, reference in pairs]
     right = [
-        predicted == max(1, (len(model.tokenizer.encode(reference)) + 1) // 2)
-        for predicted, reference in zip(model.predicted_halves(sources), references, strict=True)
+        predicted == max(1, (length + 1) // 2)
+        for predicted, length in zip(model.predicted_halves([source for source, _ in pairs]), lengths, strict=True)
     ]
     return {"measure": "length accuracy (halved lengths)", "value": bootstrap_mean(right)}
 
@@ -61,7 +67,7 @@ def sweep_table(
         {
             "settings": name,
             "BLEU": scores[name].score,
-            "network calls a sentence": sum(each.network_calls for each in some) / len(some),
+            "network calls of the best chain": sum(each.network_calls for each in some) / len(some),
             "best": "*" if name == best else "",
         }
         for name, some in written.items()

@@ -1,47 +1,76 @@
-"""What a translation must keep as it is: tags, addresses, and the digits of numbers."""
+"""What a translation must keep as it is: tags and addresses."""
 
 import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-_TAG = r"</?([A-Za-z][\w:-]*)(?:\s+[\w:-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+))*\s*/?>"
-_ADDRESS = r"(?:https?://|www\.)[^\s<>]+|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
-_PLACEABLE = re.compile(f"(?P<tag>{_TAG})|{_ADDRESS}")
-_NOT_LAST = ".,;:!?)]'\""
-"""What ends a sentence or a bracket around an address, not the address."""
-_INLINE = frozenset("a abbr b bdi code em font i kbd mark s small span strong tt u".split())  # noqa: SIM905
-"""Tags that may stand inside a word."""
-_PUNCTUATION = re.compile(r"[.,;:!?)\]\"']+")
-_NUMBER = re.compile(r"(?<!\w)\d+(?:[.,]\d+)*(?!\w)")
+_ALONE = (  # HTML's attributes without a value; any word would make a tag of "a <b and c> d"
+    "allowfullscreen|async|autofocus|autoplay|checked|controls|default|defer|disabled|download|formnovalidate|hidden|"
+    r"inert|ismap|itemscope|loop|multiple|muted|nomodule|novalidate|open|playsinline|readonly|required|reversed|"
+    r"selected|data-[\w-]+"
+)
+_VALUE = r"(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+)"
+_ATTRIBUTE = rf"(?:[\w:-]+\s*=\s*{_VALUE}|(?i:{_ALONE})(?=[\s/>]))"
+_TAG = rf"<!--(?:(?!<!--|-->).)*+-->|</?(?P<name>[A-Za-z][\w:-]*+)(?:\s++{_ATTRIBUTE})*+\s*+/?>"
+_LIKE_AN_OPENING_TAG = re.compile(r"<([A-Za-z][\w:-]*+)[^<>]*+>")
+
+_WIDE = r"\u3001\u3002\u300c-\u300f\uff01\uff08\uff09\uff0c\uff1f"
+_INSIDE = rf"[^\s<>\"`()\[\]{{}}\u2018-\u201f\u2039\u203a\u00ab\u00bb\u2026{_WIDE}]"
+"""What an address is made of: no quotes, and brackets only in pairs."""
+_PATH = rf"(?:{_INSIDE}++|\({_INSIDE}*+\)|\[{_INSIDE}*+\])"
+_URL = rf"(?P<scheme>(?i:https?://|ftp://|(?<![A-Za-z\d])www\.)){_PATH}++"
+_MAIL = r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+# A domain without a scheme needs a path; its first label needs a letter, and its last is in small letters, so that
+# "3.km/h" and "Mr.Smith/Jones" are none.
+_DOMAIN = rf"(?<![\w.@/+-])(?=[\w-]*[^\W\d_])(?:\w[\w-]*+\.)+[a-z]{{2,}}(?::\d+)?/{_PATH}*+"
+_PLACEABLE = re.compile(f"(?P<tag>{_TAG})|{_URL}|{_MAIL}|{_DOMAIN}", re.DOTALL)
+_NOT_LAST = ".,;:!?'"
+"""What ends a sentence or a quotation around an address, not the address."""
+_CLOSED_BY = {
+    pair[0]: pair[1:]
+    for pair in (
+        *("()", "[]", "{}", "<>", '""', "''", "\uff08\uff09", "\u300c\u300d", "\u300e\u300f"),
+        *("\u201c\u201d", "\u201d\u201d", "\u201e\u201c\u201d", "\u2018\u2019", "\u201a\u2018\u2019"),
+        *("\u00ab\u00bb", "\u00bb\u00ab", "\u2039\u203a", "\u203a\u2039"),
+    )
+}
+"""Brackets and quotes that may stand around an address, with what closes each."""
+_PUNCTUATION = re.compile(
+    rf"(?:[.,;:!?)\]}}\"\u2018\u201c\u201d\u2039\u203a\u00ab\u00bb\u2026{_WIDE}]|['\u2019](?!\w))+"
+)
+_INLINE = frozenset("!-- a abbr b bdi code em font i kbd mark s small span strong tt u wbr".split())  # noqa: SIM905
+"""Tags that may stand inside a word, and comments."""
 
 
 @dataclass(frozen=True)
 class Placeable:
     """A tag or an address, and after which share of the text's words it stands.
 
-    `glued` says on which side, "left" or "right", it touches a word; `followed` is punctuation that touches it.
+    `joins_left` and `joins_right`: there is no space between it and its neighbour.  `touches` is the character that an
+    address stands right behind, and `followed` the punctuation right behind an address.  `closes` is the number, among
+    the placeables, of the opening tag that this one closes, if there are words between.
     """
 
     text: str
     share: float
-    glued: str = ""
+    joins_left: bool = False
+    joins_right: bool = False
+    touches: str = ""
     followed: str = ""
+    closes: int | None = None
 
 
 @dataclass(frozen=True)
 class _Found:
+    """Where something is to be taken out; `tag` is empty for an address, `partner` the place of a tag's other half."""
+
     begin: int
     end: int
-    tag: str
-
-
-def _find(line: str) -> list[_Found]:
-    found: list[_Found] = []
-    for each in _PLACEABLE.finditer(line):
-        text = each[0] if each["tag"] else each[0].rstrip(_NOT_LAST)
-        if each["tag"] or text.rstrip("/") not in ("http:", "https:", "www"):
-            found.append(_Found(each.start(), each.start() + len(text), (each[2] or "").lower()))
-    return found
+    tag: str = ""
+    closing: bool = False
+    partner: int | None = None
 
 
 def take_out(line: str) -> tuple[str, tuple[Placeable, ...]]:
@@ -53,64 +82,163 @@ def take_out(line: str) -> tuple[str, tuple[Placeable, ...]]:
     begins = [*(each.begin for each in found), len(line)]
     pieces = [line[end:begin] for end, begin in zip(ends, begins, strict=True)]
     text = pieces[0]
-    where: list[tuple[str, int, str, str]] = []
-    for each, right in zip(found, pieces[1:], strict=True):
-        own, touching = line[each.begin : each.end], _PUNCTUATION.match(right)
-        before = len(text.split())
-        if each.tag:  # an opening tag belongs to the word after it, a closing one to the word before
-            where.append((own, before, "left" if own.startswith("</") else "right", ""))
-            if each.tag not in _INLINE and not touching:
-                text += " "
-        else:
-            glued = "left" if text and not text[-1].isspace() else ""
-            where.append((own, before, glued, touching[0] if touching else ""))
-            text = text.rstrip() if touching else text + " "
+    places: list[int] = []
+    closed = False  # whether a closing tag is the last that came
+    for each, right, following in zip(found, pieces[1:], _first_characters(pieces[1:]), strict=True):
+        touching = _PUNCTUATION.match(right)
+        if not each.tag:
+            text = text.rstrip() if touching else text
+        elif closed and not each.closing and text[-1:].isalnum() and following.isalnum():
+            text += " "  # two elements side by side are two words
+        places.append(len(text))
+        if not touching and (not each.tag or each.tag not in _INLINE):
+            text += " "
         text += right
+        closed = (closed or each.closing) and not right
+    counts = _word_counts(text, places, found)
     total = max(1, len(text.split()))
-    kept = tuple(Placeable(it, min(1.0, before / total), glued, after) for it, before, glued, after in where)
-    return " ".join(text.split()), kept
+    kept: list[Placeable] = []
+    for each, count, left, right in zip(found, counts, pieces[:-1], pieces[1:], strict=True):
+        share = min(1.0, count / total)
+        if each.tag:
+            wraps = each.closing and each.partner is not None and counts[each.partner] < count
+            kept.append(_kept_tag(line, each, share=share, closes=each.partner if wraps else None))
+        else:
+            touching = _PUNCTUATION.match(right)
+            own = line[each.begin : each.end]
+            kept.append(Placeable(own, share, touches=left[-1:].strip(), followed=touching[0] if touching else ""))
+    return " ".join(text.split()), tuple(kept)
 
 
 def put_back(text: str, placeables: Sequence[Placeable]) -> str:
-    """The text with every tag and address at the same share of its words, in their order."""
+    """The text with every tag and address at the same share of its words, in their order.
+
+    A pair of tags around words comes back around one at least, if there are enough.
+    """
     if not placeables:
         return text
     words = text.split()
     stops: list[list[Placeable]] = [[] for _ in range(len(words) + 1)]
-    last = 0
-    for each in placeables:
-        last = max(last, round(each.share * len(words)))
-        stops[last].append(each)
-    whole = ""
+    for each, stop in zip(placeables, _stops(placeables, len(words)), strict=True):
+        stops[stop].append(each)
+    written: list[str] = []
+    tight = True
     for place, here in enumerate(stops):
         for each in here:
-            after = each.followed if each.followed and whole.endswith(each.followed) else ""
-            whole = whole.removesuffix(after)
-            whole += each.text + after if each.glued == "left" or _opens(whole) else f" {each.text}{after}"
+            after = each.followed if each.followed and written and written[-1].endswith(each.followed) else ""
+            if after:
+                written[-1] = written[-1].removesuffix(after).rstrip()
+            touching = bool(each.touches and written) and written[-1].endswith(each.touches)
+            written.append("" if tight or touching or each.joins_left else " ")
+            written.append(each.text + after)
+            tight = each.joins_right
         if place < len(words):
-            glued = bool(here) and here[-1].glued == "right"
-            whole += words[place] if glued else f" {words[place]}"
-    return whole.strip()
+            written.append(words[place] if tight else f" {words[place]}")
+            tight = False
+    return "".join(written).strip()
 
 
-def _opens(text: str) -> bool:
-    """Whether a text ends with an opening tag."""
-    tags = _find(text[text.rfind("<") :]) if "<" in text else []
-    return bool(tags) and text.endswith(">") and bool(tags[-1].tag) and not text[text.rfind("<") :].startswith("</")
+def places(line: str) -> list[tuple[int, int]]:
+    """Where a line has tags and addresses: begin and end of each."""
+    return [(each.begin, each.end) for each in _find(line)]
 
 
-def numbers_in(text: str) -> list[str]:
-    """Numbers that stand alone, such as 3,000 and 12; one that is part of a word, such as 2nd, does not."""
-    return _NUMBER.findall(text)
+def _find(line: str) -> list[_Found]:
+    """Tags and addresses, these with the brackets and quotes around them."""
+    found: list[_Found] = []
+    reached = 0
+    for each in _PLACEABLE.finditer(line):
+        if each["tag"]:
+            found.append(_Found(*each.span(), (each["name"] or "!--").lower(), each[0].startswith("</")))
+        else:
+            address = each[0].rstrip(_NOT_LAST)
+            if not re.search(r"\w", address[len(each["scheme"] or "") :]):
+                continue
+            begin, end = _with_brackets(line, each.start(), each.start() + len(address), reached)
+            found.append(_Found(begin, end))
+        reached = found[-1].end
+    return _in_pairs(line, found)
 
 
-def missing_numbers(source: str, translation: str) -> tuple[str, ...]:
-    """Numbers of the source whose digits the translation lacks; 3,000 may become 3.000, and 10:30 become 10.30."""
-    there = {digits(number) for number in re.findall(r"\d+(?:[.,]\d+)*", translation)}
-    there |= set(re.findall(r"\d+", translation))
-    return tuple(dict.fromkeys(number for number in numbers_in(source) if digits(number) not in there))
+def _with_brackets(line: str, begin: int, end: int, reached: int) -> tuple[int, int]:
+    """An address with the brackets and quotes directly around it; what is before `reached` is another's."""
+    while begin > reached and line[begin - 1] in _CLOSED_BY:
+        after = end
+        while line[after : after + 1] and line[after] in ".,;:!?":
+            after += 1
+        if line[after : after + 1] not in tuple(_CLOSED_BY[line[begin - 1]]):
+            break
+        begin, end = begin - 1, after + 1
+    return begin, end
 
 
-def digits(number: str) -> str:
-    """A number without what groups it."""
-    return re.sub(r"\D", "", number)
+def _in_pairs(line: str, found: Sequence[_Found]) -> list[_Found]:
+    """Every tag with its other half; without the end of what looks like a tag but is none, such as <b and c>."""
+    tags = {each.begin: each for each in found if each.tag}
+    begins = [each.begin for each in found]
+    events = [(each.begin, each.tag) for each in tags.values()]
+    for other in _LIKE_AN_OPENING_TAG.finditer(line):
+        before = bisect_right(begins, other.start())
+        if not before or found[before - 1].end <= other.start():  # else it is a tag, or in a comment
+            events.append((other.start(), other[1].lower()))
+    opened: defaultdict[str, list[int]] = defaultdict(list)
+    partner: dict[int, int] = {}
+    refused: set[int] = set()
+    for begin, name in sorted(events):
+        tag = tags.get(begin)
+        if tag is None or not tag.closing:
+            if tag is None or not line.endswith("/>", begin, tag.end):
+                opened[name].append(begin)
+        elif opened[name]:
+            opener = opened[name].pop()
+            if opener in tags:
+                partner[begin], partner[opener] = opener, begin
+            else:
+                refused.add(begin)
+    kept = [each for each in found if each.begin not in refused]
+    number = {each.begin: place for place, each in enumerate(kept)}
+    return [replace(each, partner=number[partner[each.begin]]) if each.begin in partner else each for each in kept]
+
+
+def _first_characters(pieces: Sequence[str]) -> list[str]:
+    """For each piece the first character of it and all that follow."""
+    found: list[str] = []
+    for piece in reversed(pieces):
+        found.append(piece[:1] or (found[-1] if found else ""))
+    return found[::-1]
+
+
+def _word_counts(text: str, places: Sequence[int], found: Sequence[_Found]) -> list[int]:
+    """How many words stand before each place; a tag inside a word has the whole word inside its element."""
+    starts = [word.start() for word in re.finditer(r"\S+", text)]
+    counts: list[int] = []
+    for place, each in zip(places, found, strict=True):
+        inside = 0 < place < len(text) and not text[place - 1].isspace() and not text[place].isspace()
+        counts.append(bisect_left(starts, place) - (inside and bool(each.tag) and not each.closing))
+    return counts
+
+
+def _kept_tag(line: str, each: _Found, *, share: float, closes: int | None) -> Placeable:
+    """An opening tag belongs to the word after it, a closing one to the word before; others stand as in the line."""
+    left = each.begin > 0 and not line[each.begin - 1].isspace()
+    right = each.end < len(line) and not line[each.end].isspace()
+    if each.partner is not None or (left and right and each.tag in _INLINE):  # which must not join two words
+        left, right = each.closing, not each.closing
+    return Placeable(line[each.begin : each.end], share, joins_left=left, joins_right=right, closes=closes)
+
+
+def _stops(placeables: Sequence[Placeable], words: int) -> list[int]:
+    """After how many words each goes: near its share, in order, and if it can, with a word between a pair of tags."""
+    latest = [words] * len(placeables)
+    for number in reversed(range(len(placeables))):
+        latest[number] = min(latest[number : number + 2])
+        opener = placeables[number].closes
+        if opener is not None:
+            latest[opener] = min(latest[opener], latest[number] - 1)
+    stops: list[int] = []
+    for each, last in zip(placeables, latest, strict=True):
+        stop = round(each.share * words)
+        if each.closes is not None:
+            stop = max(stop, stops[each.closes] + 1)
+        stops.append(max(min(stop, last), stops[-1] if stops else 0))
+    return stops

@@ -1,10 +1,16 @@
-"""Long texts in parts: sentences, clauses, words.  Joined, the parts are the text."""
+"""Long texts in parts: sentences, clauses, words, characters.  Joined, the parts are the text."""
 
 import re
 from collections.abc import Callable
 
+_WIDE_END = r"\u3002\uff01\uff1f"
+_WIDE_CLOSING = r"\u300d\u300f\u201d\uff09"
 # A sentence ends after its closing punctuation (and quotes or brackets), before white space; a line ends one too.
-SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'\u201d\u2019)\]]*\s+|\n+\s*")
+# Full-width punctuation needs no white space after it.
+SENTENCE_END = re.compile(
+    r"(?<=[.!?…])[\"'\u201d\u2019)\]]*\s+|\n+\s*"
+    rf"|(?<=[{_WIDE_END}])(?![{_WIDE_END}!?…])(?:[\"'\u2019)\]{_WIDE_CLOSING}]*\s+|[{_WIDE_CLOSING}]*)"
+)
 _CLAUSE_END = re.compile(r"(?<=[,;:\u2013\u2014])\s+")
 _WORD_END = re.compile(r"\s+")
 
@@ -17,7 +23,7 @@ def split_sentences(text: str) -> list[str]:
 def split_to_fit(text: str, fits: Callable[[str], bool]) -> list[str]:
     """Parts that fit: sentences, each alone; one that is too long in clauses or words, as many together as fit.
 
-    A word that does not fit stays whole, for the caller to crop.
+    A word that does not fit is split by characters; only one that alone does not fit is left for the caller to crop.
     """
     if fits(text):
         return [text]
@@ -29,7 +35,28 @@ def split_to_fit(text: str, fits: Callable[[str], bool]) -> list[str]:
 
 
 def _clause(clause: str, fits: Callable[[str], bool]) -> list[str]:
-    return [clause] if fits(clause) else _joined(_split(_WORD_END, clause), fits)
+    if fits(clause):
+        return [clause]
+    return _joined([part for word in _split(_WORD_END, clause) for part in _characters(word, fits)], fits)
+
+
+def _characters(word: str, fits: Callable[[str], bool]) -> list[str]:
+    """A word in parts of as many characters as fit, or of one."""
+    if fits(word):
+        return [word]
+    parts: list[str] = []
+    begin = 0
+    while begin < len(word):
+        # Doubling first, so that what is asked is never much longer than what fits.
+        most, too_many = 1, 2
+        while begin + most < len(word) and fits(word[begin : begin + too_many]):
+            most, too_many = too_many, 2 * too_many
+        while too_many - most > 1:
+            middle = (most + too_many) // 2
+            most, too_many = (middle, too_many) if fits(word[begin : begin + middle]) else (most, middle)
+        parts.append(word[begin : begin + most])
+        begin += most
+    return parts
 
 
 def _joined(parts: list[str], fits: Callable[[str], bool]) -> list[str]:
