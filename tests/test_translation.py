@@ -212,9 +212,10 @@ def test_a_draft_translation_is_refined_with_its_source_in_view(model: Sundae, p
     assert refined.text == references[number]
     other = model.refine(references[number], source=sources[number], settings=RefineSettings(edits=1))
     assert other.text == references[number]
-    kept = "<b>big</b> 37"
-    refined = model.refine(f"{kept} {references[number].split()[0]}", source=f"<b>{sources[number]}</b>")
-    assert refined.text.startswith(kept)
+    tagged = model.refine(f"<b>big</b> 37 {references[number].split()[0]}", source=f"<b>{sources[number]}</b>")
+    assert tagged.edits
+    assert tagged.text.startswith("<b>")
+    assert "</b> 37" in tagged.text
     with pytest.raises(UsageError, match="needs a source"):
         model.refine(draft)
 
