@@ -23,6 +23,7 @@ ScheduleName = Literal["all", "share", "triangle"]
 RankName = Literal["per-token", "score", "mbr", "leave-one-out"]
 RateSpread = Literal["independent", "even"]
 Precision = Literal["float32", "bfloat16"]
+OptimiserName = Literal["adamw", "muon"]
 
 LOWEST_TEMPERATURE = 1e-3  # less is argmax with rounding errors; 0 itself is argmax
 _MOST_FEATURES = 1 << 20  # for one dimension of a tensor: a slip of the keyboard must not overflow its size
@@ -193,6 +194,7 @@ class TrainingConfig:
 
     steps: int = 10_000
     batch_size: int = 64
+    optimiser: OptimiserName = "adamw"
     learning_rate: float = 1e-3
     initial_learning_rate: float = 1e-7
     final_learning_rate: float = 1e-5

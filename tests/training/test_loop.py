@@ -79,7 +79,7 @@ def same_weights(one: Trainer, other: Trainer) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one.network.parameters(), other.network.parameters(), strict=True))
 
 
-@pytest.mark.parametrize("settings", [{}, {"ema_decay": 0.9, "accumulate": 2}])
+@pytest.mark.parametrize("settings", [{}, {"ema_decay": 0.9, "accumulate": 2}, {"optimiser": "muon"}])
 def test_an_interrupted_run_ends_with_the_same_weights_and_losses(tmp_path: Path, corpus: Corpus, settings):
     config = configured(corpus, **settings)
     whole_log = Memory()

@@ -139,10 +139,14 @@ class Trainer:
         """The inverse of `checkpoint`."""
         try:
             self.network.load_state_dict(checkpoint.weights)
-            for name, weight in self.network.named_parameters():
-                self.optimiser.state[weight] = {
-                    key: checkpoint.optimiser[f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq")
-                }
+            weights = dict(self.network.named_parameters())
+            for stored, value in checkpoint.optimiser.items():
+                key, _, name = stored.partition(".")
+                if key != "average":
+                    self.optimiser.state[weights[name]][key] = value
+            for name, weight in weights.items():
+                if not self.optimiser.state[weight]:
+                    raise KeyError(f"nothing of the optimiser's for {name}")
             if self.average is not None:
                 self.average.weights = {name: checkpoint.optimiser[f"average.{name}"] for name in self.average.weights}
             self.step, self.cursor = checkpoint.step, Cursor(**checkpoint.state["cursor"])
