@@ -36,6 +36,8 @@ class Run:
     changes: Sequence[str] = ()
     after: str | None = None
     network: str | None = None
+    watched: int = 0
+    """Validation sentences that are translated, and measured by BLEU, at every validation."""
 
 
 BEAMS = [BaselineConfig(beam=5, length_normalisation=n) for n in (0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)]
@@ -97,6 +99,7 @@ class Bench(ABC):
             start = [] if run.after is None else ["--init", self.trained(run.after)]
             kind = [] if run.network is None else ["--network", run.network]
             common = ["--data", self.corpus(run.corpus), "--out", folder, "--threads", self.threads]
+            common += ["--bleu", run.watched, "--samples", 0]
             self.sundae("train", run.preset, *common, *kind, *start, *run.changes)
         return folder / "model"
 

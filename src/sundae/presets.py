@@ -148,7 +148,8 @@ _MULTI30K_AR = RunConfig(
     training=TrainingConfig(
         steps=12_000,
         batch_tokens=2000,
-        learning_rate=2.5e-3,
+        optimiser="muon",
+        learning_rate=5e-3,
         warmup_steps=1000,
         beta2=0.98,
         epsilon=1e-9,
@@ -173,6 +174,7 @@ _MULTI30K_AR = RunConfig(
 _MULTI30K = replace(
     _MULTI30K_AR,
     network=replace(_MULTI30K_AR.network, kind="sundae", dropout=0.2),
+    objective=replace(_MULTI30K_AR.objective, corruption_rates="even"),
     sampling=SamplingConfig(steps=10, temperature=0.3, schedule="all", uncertain_share=0.3, candidates=16),
 )
 
@@ -182,7 +184,7 @@ _TATOEBA = replace(
     network=replace(
         _MULTI30K.network, vocabulary_size=8000, canvas=48, width=192, hidden=512, source_positions=48, dropout=0.1
     ),
-    training=replace(_MULTI30K.training, steps=15_000, learning_rate=2e-3),
+    training=replace(_MULTI30K.training, steps=15_000),
     sampling=replace(_MULTI30K.sampling, candidates=4),
     data=DataConfig(
         kind="parallel",
