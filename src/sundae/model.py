@@ -162,23 +162,50 @@ class Sundae:
         progress: Callable[[int], None] | None = None,
     ) -> list[Written]:
         """Texts from nothing, or from how they begin: sample i of the seed, from `first` on, whatever the batch."""
+        return self.generate_many(
+            [prompt],
+            count,
+            length=length,
+            sampling=sampling,
+            constraints=constraints,
+            seed=seed,
+            first=first,
+            watch=watch,
+            progress=progress,
+        )[0]
+
+    def generate_many(
+        self,
+        prompts: Sequence[str],
+        count: int = 1,
+        *,
+        length: int | None = None,
+        sampling: SamplingConfig | None = None,
+        constraints: Constraints | None = None,
+        seed: int = 0,
+        first: int = 0,
+        watch: Watch | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[list[Written]]:
+        """`count` texts for each way to begin, in common batches; each gets what it would get alone.
+
+        From nothing they come in order, and progress counts texts; else the best come first, and it counts prompts.
+        """
         self._require_no_source()
         sampling = sampling or self.generate_sampling(length)
+        constraints = constraints or Constraints()
         desk = self._desk_of(length)
-        if prompt or (constraints is not None and constraints.must):
-            settings = FillSettings(
-                count=count, candidates=count, seed=seed, first=first, constraints=constraints or Constraints()
-            )
+        if any(prompts) or constraints.must:
             return fill_templates(
-                [self._to_continue(prompt, desk)],
+                [self._to_continue(prompt, desk) for prompt in prompts],
                 desk,
                 denoiser=self.denoiser,
                 head=self.network.logits,
                 sampling=sampling,
-                settings=settings,
+                settings=FillSettings(count=count, candidates=count, seed=seed, first=first, constraints=constraints),
                 watch=watch,
-                progress=None if progress is None else lambda done: progress(count * done),
-            )[0]
+                progress=progress,
+            )
         orders = [Order(None, number) for number in range(first, first + count)]
         outcomes = run_orders(
             orders,
@@ -191,7 +218,7 @@ class Sundae:
             watch=watch,
             progress=progress,
         )
-        return [
+        written = [
             Written(
                 self.text(torch.tensor(each.tokens)),
                 each.score_per_token,
@@ -201,17 +228,20 @@ class Sundae:
             )
             for each in outcomes
         ]
+        return [written] * len(prompts)
 
     def _to_continue(self, prompt: str, desk: Desk) -> Template:
-        """A prompt is a template whose blank is all the rest."""
-        rest = desk.canvas - len(self.tokenizer.encode(prompt))
-        if rest < 1:
-            raise UsageError(f"the prompt has {desk.canvas - rest} tokens", why=f"the canvas holds {desk.canvas}")
+        """A prompt is a template whose blank is all the rest; that of a model of whole texts is as long as it takes."""
         spaced = prompt.endswith(" ")
         given = prompt.removesuffix(" ")
-        blank = Blank(low=rest, high=rest, leading_space=spaced)
         if desk.ends:
             blank = unknown_blank(leading_space=spaced)
+        else:
+            rest = desk.canvas - len(self.tokenizer.encode(prompt))
+            if rest < 1:
+                why = f"the canvas holds {desk.canvas}"
+                raise UsageError(f"the prompt has {desk.canvas - rest} tokens", why=why, hint="the end of it alone")
+            blank = Blank(low=rest, high=rest, leading_space=spaced)
         return Template((Text(given), blank) if given else (blank,))
 
     def _desk_of(self, length: int | None) -> Desk:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sundae.cli import main
+from sundae.cli.refine import unified_diff
 from test_model import model_of
 from training.corpora import sentence_corpus
 
@@ -231,7 +233,9 @@ def test_every_text_template_and_window_is_in_the_trace(folder: str, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (["generate", "the " * 60], 2),
+        (["generate", "-o", "/tmp/one", "--html", "/tmp/one"], 2),
+        (["refine", "the cat", "--source", "the dog"], 2),
+        (["refine", "{{the {{old}} cat}}"], 2),
         (["generate", "--length", "5"], 2),
         (["generate", "--must", "incomprehensibilities incomprehensibilities"], 2),
         (["fill", "[[1]]", "--allow", "one=red"], 2),
@@ -340,3 +344,63 @@ def test_a_temperature_and_a_share_that_are_given_hold_at_every_step():
     assert Command().sampling(usual) == usual
     found = Command(temperature=0.3, share=0.5).sampling(usual)
     assert (found.temperature, found.final_temperature, found.schedule, found.share) == (0.3, -1.0, "share", 0.5)
+
+
+def test_a_ban_may_be_given_several_times(folder: str, capsys):
+    common = ["fill", "the [[1w]] sees", "--allow", "1=cat,dog,bird", "--model", folder, "--threads", "1"]
+    assert main([*common, "--ban", "cat", "--ban", "bird"]) == 0
+    assert capsys.readouterr().out == "the dog sees\n"
+
+
+def test_a_prompt_gets_the_same_texts_alone_and_among_others_and_may_be_long(folder: str, capsys, monkeypatch):
+    prompts = ["the old cat", "a dog", "the cat sees a dog. " * 9 + "the"]
+    common = ["--model", folder, "-n", "2", "-T", "2", "--threads", "1"]
+    alone = []
+    for prompt in prompts:
+        assert main(["generate", prompt, *common]) == 0
+        alone.append(capsys.readouterr().out)
+        assert alone[-1].startswith(prompt)
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([prompts[0], "", *prompts[1:]])))
+    assert main(["generate", "-", *common]) == 0
+    said = capsys.readouterr()
+    assert said.out == "".join(alone)
+    assert "1 blank lines were passed over" in said.err
+
+
+def test_a_trace_may_go_to_standard_output_or_a_pipe(folder: str, tmp_path: Path, capsys):
+    common = ["generate", "--model", folder, "-T", "1", "--threads", "1", "-o", str(tmp_path / "texts")]
+    assert main([*common, "--trace", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["verb"] == "generate"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        assert main([*common, "--trace", str(pipe)]) == 0
+        assert json.loads(reader.communicate(timeout=60)[0])["verb"] == "generate"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("the cat\r\nsees\r\n", "the dog\r\nsees\r\n"),
+        ("the cat\nsees", "the cat\nlikes"),
+        ("a\fb\u2028c\nd", "a\fx\u2028c\nd"),
+    ],
+)
+def test_patch_applies_the_unified_difference(tmp_path: Path, before: str, after: str):
+    (tmp_path / "draft").write_bytes(before.encode())
+    difference = unified_diff(before, after).encode()
+    subprocess.run(["patch", "--binary", str(tmp_path / "draft")], input=difference, check=True, capture_output=True)
+    assert (tmp_path / "draft").read_bytes().decode() == after
+
+
+def test_threads_are_torch_s_own_unless_they_are_given():
+    code = "from sundae.machine import use_threads; import torch; use_threads({}); print(torch.get_num_threads())"
+    for given, expected in ((0, "1"), (2, "2")):
+        child = subprocess.run(
+            [sys.executable, "-c", code.format(given)],
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert child.stdout.strip() == expected

@@ -198,9 +198,9 @@ def test_what_contradicts_itself_is_refused(make, message):
     [
         ("the cat [[1]]", Constraints(banned=("cat",)), "stands in text that may not change"),
         ("the [[1]] sees", Constraints(must=("incomprehensibilities",)), "no room"),
-        ("the [[1w]]", Constraints(allowed={3: ("cat",)}), "there are 1 blanks"),
+        ("the [[1w]]", Constraints(allowed={3: ("cat",)}), "there is 1 blank"),
         ("the cat. " * 12 + "[[1]]", Constraints(must=("tree",)), "fits the canvas"),
-        ("the cat. " * 12 + "[[1]]", Constraints(allowed={2: ("tree",)}), "there are 1 blanks"),
+        ("the cat. " * 12 + "[[1]]", Constraints(allowed={2: ("tree",)}), "there is 1 blank"),
     ],
 )
 def test_what_cannot_be_says_why(model: Sundae, quick, template, constraints, message):
@@ -295,7 +295,7 @@ def test_a_word_that_is_given_need_not_be_written(model: Sundae, quick):
     assert any(each.text.split().count("dog") == 1 for each in found)
 
 
-def test_the_same_window_is_filled_once(model: Sundae, quick, monkeypatch):
+def test_a_window_is_filled_once_for_all_versions(model: Sundae, quick, monkeypatch):
     runs: list[int] = []
 
     def counted(orders, *arguments, **named):
@@ -305,4 +305,42 @@ def test_the_same_window_is_filled_once(model: Sundae, quick, monkeypatch):
     monkeypatch.setattr("sundae.decoding.fill.run_orders", counted)
     found = model.fill_many(["the [[1w]] sees. " * 8], sampling=quick, settings=FillSettings(count=3))[0]
     assert len(found) == 3
-    assert len(runs) == 1
+    assert len(runs) == 8
+
+
+def test_windows_that_look_the_same_are_not_filled_the_same(model: Sundae, quick):
+    (filled,) = model.fill("the [[2]] sees. " * 8, sampling=replace(quick, temperature=1.0), candidates=1)
+    assert len({filled.text[slice(*span)] for span in filled.fills}) > 1
+
+
+def test_a_blank_in_a_later_window_is_called_by_its_number(model: Sundae, quick):
+    template = "the [[1w]] sees. " * 3 + "the old cat sees a dog. a [[2]] bird"
+    with pytest.raises(UsageError, match="blank 4 cannot be filled"):
+        model.fill(template, sampling=quick, constraints=Constraints(allowed={4: ("incomprehensibilities",)}))
+
+
+@pytest.mark.parametrize("by", ["leave-one-out", "per-token", "score"])
+def test_candidates_come_in_the_order_of_the_scores_that_are_shown(model: Sundae, quick, by):
+    found = model.fill("the [[1w]] sees a [[1w]]", sampling=quick, count=8, candidates=32, by=by)
+    scores = [each.score for each in found]
+    assert len(scores) > 3
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_allowed_words_that_are_banned_are_not_tried(model: Sundae, quick):
+    for words in (("cat", "dog"), ("old cat", "old dog")):
+        constraints = Constraints(banned=(words[0],), allowed={1: words})
+        (filled,) = model.fill("the [[1-2w]] sees", sampling=quick, constraints=constraints)
+        assert words[1] in filled.text
+
+
+def test_a_word_without_a_space_before_it_begins_with_a_letter(model: Sundae, quick):
+    for filled in model.fill("([[1w]]) sees", sampling=replace(quick, temperature=1.0), count=20, candidates=40):
+        begin, _ = filled.fills[0]
+        assert filled.text[begin].isalnum()
+
+
+@pytest.mark.parametrize("given", [{"count": 0}, {"count": -1}, {"candidates": 0}])
+def test_less_than_one_is_refused(given):
+    with pytest.raises(UsageError, match="at least 1"):
+        FillSettings(**given)

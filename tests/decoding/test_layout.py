@@ -5,11 +5,14 @@ from decoding.desks import desk_for, desk_of_bytes, desk_of_words, words_of
 from sundae.core.length import PAD
 from sundae.decoding.layout import (
     AFTER_WORD,
+    AFTER_WORD_OR_END,
+    APART,
     BEGIN,
     FREE,
     FREE_OR_END,
     WORD_BEGIN,
     WORD_INSIDE,
+    WORD_START,
     Layout,
     Piece,
     lay_out,
@@ -48,7 +51,8 @@ def test_at_the_end_the_model_decides_where_to_end():
 
 def test_words_may_be_of_several_tokens_each():
     assert gaps("the [[1w]] sees") == [(WORD_BEGIN, *[WORD_INSIDE] * more) for more in range(4)]
-    assert gaps("[[1w]] sees")[0] == (WORD_INSIDE,)  # the first word of a text has no space before it
+    # The first word of a text has no space before it.
+    assert gaps("[[1w]] sees")[:2] == [(WORD_START,), (WORD_START, WORD_INSIDE)]
     two = gaps("the [[2w]] sees")
     assert (WORD_BEGIN, WORD_BEGIN) in two
     assert (WORD_BEGIN, WORD_INSIDE, WORD_BEGIN) in two
@@ -79,7 +83,12 @@ def test_classes_bar_what_they_say():
             assert not text.startswith(" ")
         if not table[AFTER_WORD, token]:
             assert text.startswith(" ") or not text.isalnum()
-    assert [bool(barred) for barred in table[:, PAD]] == [kind not in (FREE_OR_END, 6) for kind in range(7)]
+        if not table[WORD_START, token]:
+            assert text[0].isalnum()
+            assert words_of(text) == [text.rstrip("-'\u2019")]
+        assert bool(table[APART, token]) == text[0].isalnum()
+    ending = {FREE_OR_END, AFTER_WORD_OR_END}
+    assert [bool(barred) for barred in table[:, PAD]] == [kind not in ending for kind in range(len(table))]
 
 
 def test_only_allowed_words_are_offered():
@@ -95,8 +104,15 @@ def test_only_allowed_words_are_offered():
     assert {token for token in range(300) if not barred[token]} == single
     fixed = {piece.tokens for piece in found if piece != shared}
     assert fixed == {tuple(spelt[word]) for word in words[:3] if len(spelt[word]) > 1}
-    with pytest.raises(UsageError, match="no allowed word or phrase fits"):
+    with pytest.raises(
+        UsageError, match="blank 1 cannot be filled: no allowed words add up to 1, or the canvas has no room"
+    ):
         gaps("the [[1w]]" + " big" * 8, allowed={1: ["incomprehensibilities"]})
+
+
+def test_a_blank_that_no_allowed_word_fits_is_named_by_its_number_in_the_whole_template():
+    with pytest.raises(UsageError, match="blank 3 cannot be filled: no allowed word or phrase has 2 tokens"):
+        gaps("the [[2]]", allowed={1: ["cat"]}, first_number=3)
 
 
 @pytest.mark.parametrize(("template", "message"), [("[[30]]", "holds 24"), ("the [[9]] and [[20]]", "holds 24")])

@@ -129,9 +129,13 @@ def test_banned_words_are_removed(model: Sundae):
     constraints = Constraints(banned=("cat",))
     refined = model.refine(draft, settings=RefineSettings(constraints=constraints), sampling=wild(model))
     assert not constraints.find_banned(refined.text)
-    for draft, edits in (("the {{cat}}", None), ("the cat", 0), ("{{the cat}}", None)):
+    for draft, edits, why in (
+        ("the {{cat}}", None, "may not change"),
+        ("the cat", 0, "edit budget"),
+        ("{{the cat}}", None, "may not change"),
+    ):
         settings = RefineSettings(constraints=constraints, edits=edits)
-        with pytest.raises(UsageError, match="may not change"):
+        with pytest.raises(UsageError, match=why):
             model.refine(draft, settings=settings, sampling=wild(model))
 
 
@@ -251,3 +255,52 @@ def test_a_believer_is_judged_by_what_it_does_not_see():
     assert found["leave-one-out"].text.split().count("cat") == 1
     assert gain(found["leave-one-out"]) > 0
     assert found["per-token"].score == pytest.approx(found["per-token"].draft_score, abs=1e-3)
+
+
+def test_a_sentence_longer_than_the_canvas_is_seen_through_windows_full_of_it(model: Sundae):
+    draft = " ".join(["the old cat sees a dog and"] * 9) + " ends"
+    reader = model.proof_reader(draft)
+    every = model.tokenizer.encode(draft)
+    canvas = model.desk.canvas
+    assert len(every) > 2 * canvas
+    place = 0
+    for stretch in reader.stretches:
+        left, right = stretch.context
+        own = len(stretch.ids) - left - right
+        assert list(stretch.ids) == every[place - left : place + own + right]
+        assert len(stretch.ids) == canvas  # all that there is room for
+        words = [bool(model.tokenizer.token_text(token).strip()) for token in every[place : place + own]]
+        assert stretch.editable() == [False] * left + words + [False] * right
+        place += own
+    assert place == len(every)
+    assert "".join(stretch.text for stretch in reader.stretches) == draft
+
+
+@pytest.mark.parametrize(
+    ("draft", "kept"),
+    [
+        ("the cat https://example.com/a?b=c sees", ["https://example.com/a?b=c"]),
+        ("the <b>old</b> cat sees 3.50 dogs", ["<b>", "</b>", "3.50"]),
+        ("- the old cat\n2. sees a dog\n## the tree", ["-", "\n2.", "\n##"]),
+        ("the cat.   a   dog  sees", ["  ", "  ", " "]),
+        ("the cafe\u0301 sees", ["e\u0301"]),
+    ],
+)
+def test_what_is_no_word_stays(model: Sundae, candidates_only, draft: str, kept: list[str]):
+    for seed in range(5):
+        settings = RefineSettings(suspicion=1.0, seed=seed)
+        text = model.refine(draft, settings=settings, sampling=wild(model)).text
+        assert text != draft
+        place = 0
+        for piece in kept:
+            place = text.index(piece, place) + len(piece)
+
+
+def test_words_do_not_grow_together(model: Sundae, candidates_only):
+    draft = "the old cat sees a dog"
+    for seed in range(20):
+        refined = model.refine(draft, settings=RefineSettings(suspicion=1.0, seed=seed), sampling=wild(model))
+        tokens = [model.tokenizer.token_text(token) for token in model.tokenizer.encode(draft)]
+        for begin, _, new in refined.edits:
+            if draft[begin] == " ":
+                assert not new[:1].isalnum(), (tokens, new)

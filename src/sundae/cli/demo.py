@@ -21,7 +21,7 @@ TEMPLATES = (
     "I [[1w]] to Boston last week.",
     "I [[1w]] to Boston every week.",
 )
-DRAFT = "I wants to went to the beach."
+DRAFT = "I have never saw such a big dog."
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Command:
     seed: Annotated[int, arg(metavar="SEED")] = 0
     """Another seed writes other texts."""
     threads: Annotated[int, arg(metavar="N")] = 0
-    """CPU threads; 0 takes as many as there are cores."""
+    """CPU threads; 0 is OMP_NUM_THREADS, or as many as there are cores."""
     train: bool = False
     """Instead, train a model on some chapters of Moby-Dick for about a minute, and see what it has learned."""
 

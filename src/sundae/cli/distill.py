@@ -1,7 +1,6 @@
 """`sundae distill CORPUS --teacher MODEL --out DIR`."""
 
 import json
-import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +10,6 @@ from zlib import crc32
 
 from tyro.conf import Positional, arg
 
-from sundae.cli.writing import require_threads
 from sundae.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ class Command:
     beam: Annotated[int | None, arg(metavar="N")] = None
     """Beam width of an autoregressive teacher; as its settings say."""
     threads: Annotated[int, arg(metavar="N")] = 0
-    """CPU threads; 0 takes as many as there are cores."""
+    """CPU threads; 0 is OMP_NUM_THREADS, or as many as there are cores."""
     force: bool = False
     """Replace an earlier corpus."""
     quiet: Annotated[bool, arg(aliases=["-q"])] = False
@@ -47,18 +45,16 @@ class Command:
 
     def run(self) -> None:
         """Translate all sources, then prepare the corpus."""
-        import torch
-
+        from sundae.machine import use_threads
         from sundae.model import load_model
         from sundae.text.corpus import Corpus
 
-        require_threads(self.threads)
+        use_threads(self.threads)
         if self.out.exists() and not self.force:
             raise UsageError(f"{self.out} exists", hint="another --out, or --force to replace it")
         corpus = Corpus.open(self.corpus)
         if corpus.kind != "parallel":
             raise UsageError(f"{self.corpus} is a corpus of {corpus.kind}", why="only pairs can be distilled")
-        torch.set_num_threads(self.threads or os.cpu_count() or 1)
         teacher = load_model(self.teacher)
         if not teacher.config.network.translates:
             raise UsageError(f"--teacher {self.teacher}", why="it does not translate")

@@ -12,7 +12,6 @@ from tyro.conf import Positional, arg, subcommand
 from sundae.cli.writing import (
     read_file,
     require_folder,
-    require_threads,
     require_writable,
     say,
     split_lines,
@@ -52,19 +51,14 @@ class _Reporting:
     seed: Annotated[int, arg(metavar="SEED")] = 0
     """The same seed gives the same figures."""
     threads: Annotated[int, arg(metavar="N")] = 0
-    """CPU threads; 0 takes as many as there are cores."""
+    """CPU threads; 0 is OMP_NUM_THREADS, or as many as there are cores."""
 
     def prepare(self) -> None:
         """Set the threads, and refuse early what could not be written late."""
-        import os
-
-        import torch
-
-        from sundae.machine import keep_memory
+        from sundae.machine import keep_memory, use_threads
 
         keep_memory()
-        require_threads(self.threads)
-        torch.set_num_threads(self.threads or os.cpu_count() or 1)
+        use_threads(self.threads)
         if self.out is not None and (self.out / "report.json").exists():
             raise UsageError(f"{self.out} holds a report", why="it is never overwritten", hint="another --out")
         if self.out is not None:

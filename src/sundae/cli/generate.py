@@ -1,15 +1,12 @@
 """`sundae generate [PROMPT]`."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
 from sundae.cli.writing import WritingFlags, read_lines
 from sundae.errors import UsageError
-
-if TYPE_CHECKING:
-    from sundae.decoding.reading import Origin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,21 +32,22 @@ class Command(WritingFlags):
             self.write("".join(map(self.print, made)))
             return
         sampling = self.sampling(model.generate_sampling(self.length))
-        constraints, content, origins = self.constraints(), "", list["Origin"]()
-        with self.onlookers(model, steps=sampling.steps) as looking:
-            for prompt in prompts:
-                with self.progress("texts", self.count) as progress:
-                    written = model.generate(
-                        self.count,
-                        prompt=prompt,
-                        length=self.length,
-                        sampling=sampling,
-                        constraints=constraints,
-                        seed=self.seed,
-                        watch=looking or None,
-                        progress=progress,
-                    )
-                content += self.print(written, context={"prompt": prompt} if prompt else {})
-                origins += [origin for each in written for origin in each.origins]
-        self.write(content)
+        what, total = ("prompts", len(prompts)) if self.prompt or self.must else ("texts", self.count)
+        with (
+            self.onlookers(model, steps=sampling.steps) as looking,
+            self.progress(what, total) as progress,
+        ):
+            made = model.generate_many(
+                prompts,
+                self.count,
+                length=self.length,
+                sampling=sampling,
+                constraints=self.constraints(),
+                seed=self.seed,
+                watch=looking or None,
+                progress=progress,
+            )
+        contexts = [{"prompt": prompt} if prompt else {} for prompt in prompts]
+        self.write("".join(self.print(own, context=context) for own, context in zip(made, contexts, strict=True)))
+        origins = [origin for own in made for each in own for origin in each.origins]
         self.save_trace(looking, "generate", sampling, origins)

@@ -64,7 +64,7 @@ class Command(ChainFlags):
             candidates=self.candidates,
             by=self.rank,
             seed=self.seed,
-            constraints=Constraints(split_words(self.ban)),
+            constraints=Constraints(split_words(*self.ban)),
         )
         model = self.load()
         if isinstance(model, AutoregressiveTwin):
@@ -95,6 +95,8 @@ class Command(ChainFlags):
         """One for the draft, or with a source one for each of its lines."""
         if self.source is None:
             return [model.proof_reader(draft)]
+        if not model.config.network.translates:
+            raise UsageError("--source", why=f"{self.model} does not translate", hint="--model of a translator")
         drafts, sources = split_lines(draft), split_lines(read_text(self.source))
         if len(drafts) != len(sources):
             raise DataError(f"{len(drafts)} lines of draft and {len(sources)} of source", why="there must be as many")
@@ -135,10 +137,7 @@ class Command(ChainFlags):
             return refined.text + ("\n" if ended or (refined.text and not refined.text.endswith("\n")) else "")
         if self.output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
             return coloured_diff(before, refined.text) + "\n"
-        lines = difflib.unified_diff(
-            before.splitlines(), refined.text.splitlines(), "draft", "refined", lineterm="", n=1
-        )
-        return "".join(f"{line}\n" for line in lines)
+        return unified_diff(before, refined.text)
 
     def _suggestions(self, found: "list[Suggestion]", draft: str) -> str:
         if self.json:
@@ -179,6 +178,13 @@ def _mean(scores: list[float | None]) -> float | None:
 
 def _rounded(score: float | None) -> float | None:
     return None if score is None else round(score, 4)
+
+
+def unified_diff(before: str, after: str) -> str:
+    """What `patch` takes: lines end with a newline alone, and keep whatever else stands at their ends."""
+    old, new = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (before, after))
+    lines = difflib.unified_diff(old, new, "draft", "refined", n=1)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def coloured_diff(before: str, after: str) -> str:

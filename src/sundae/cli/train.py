@@ -33,7 +33,7 @@ class Command:
     force: bool = False
     """Remove an earlier run in the same folder and start anew."""
     threads: Annotated[int, arg(metavar="N")] = 0
-    """CPU threads; 0 takes as many as there are cores."""
+    """CPU threads; 0 is OMP_NUM_THREADS, or as many as there are cores."""
     samples: Annotated[int, arg(metavar="N")] = 4
     """Texts to write into the log at every validation."""
     bleu: Annotated[int, arg(metavar="N")] = 0

@@ -1,6 +1,5 @@
 """What `sundae train` does, composed from its parts; here torch may be imported."""
 
-import os
 import shutil
 import sys
 import time
@@ -17,7 +16,7 @@ from sundae.core.noise import Noise
 from sundae.errors import CapabilityError, UsageError
 from sundae.files import write_whole
 from sundae.folder import model_card
-from sundae.machine import keep_memory, probe_bfloat16
+from sundae.machine import keep_memory, probe_bfloat16, use_threads
 from sundae.measure.bleu import corpus_bleu
 from sundae.model import AutoregressiveTwin, Sundae, as_model, load_model, save_model
 from sundae.text.corpus import Corpus
@@ -96,7 +95,7 @@ class Logs:
 def run_training(command: "Command") -> None:
     """Prepare, resume, train, export."""
     keep_memory()
-    torch.set_num_threads(command.threads or os.cpu_count() or 1)
+    use_threads(command.threads)
     corpus = Corpus.open(command.data)
     network: dict[str, object] = {"vocabulary_size": corpus.vocabulary_size}
     if corpus.kind != "crops":  # crops are cut here, to the preset's canvas

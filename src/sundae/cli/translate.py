@@ -74,7 +74,7 @@ class Command(ChainFlags):
             lengths=self.lengths,
             by=self.rank,
             seed=self.seed,
-            banned=split_words(self.ban),
+            banned=split_words(*self.ban),
             terms=terms,
             keep_numbers=not self.free_numbers,
             scored=self.json or self.tsv or self.count > 1 or self.trace is not None or self.html is not None,

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tyro.conf import arg
+from tyro.conf import UseAppendAction, arg
 
 from sundae.config import RuleName, SamplingConfig, ScheduleName
 from sundae.errors import DataError, UsageError
@@ -36,7 +36,7 @@ class ModelFlags:
     seed: Annotated[int, arg(metavar="SEED")] = 0
     """The same seed writes the same texts."""
     threads: Annotated[int, arg(metavar="N")] = 0
-    """CPU threads; 0 takes as many as there are cores."""
+    """CPU threads; 0 is OMP_NUM_THREADS, or as many as there are cores."""
     json: bool = False
     """One JSON object a line, with scores and costs."""
     output: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE")] = None
@@ -46,15 +46,12 @@ class ModelFlags:
 
     def load_any(self) -> "Model":
         """The model, and torch with it."""
-        import torch
-
-        from sundae.machine import keep_memory
+        from sundae.machine import keep_memory, use_threads
         from sundae.model import load_model
 
         keep_memory()
-        require_threads(self.threads)
+        use_threads(self.threads)
         require_folder(self.output)
-        torch.set_num_threads(self.threads or os.cpu_count() or 1)
         return load_model(self.model)
 
     def load(self) -> "Sundae | AutoregressiveTwin":
@@ -68,10 +65,7 @@ class ModelFlags:
 
     def write(self, content: str) -> None:
         """Results to standard output, or as a whole to a file."""
-        if self.output is None or str(self.output) in ("-", "/dev/stdout"):
-            sys.stdout.write(content)
-            return
-        write_file(self.output, content)
+        write_file(self.output or Path("-"), content)
 
     @contextmanager
     def progress(self, what: str, total: int) -> "Iterator[Callable[[int], None] | None]":
@@ -90,7 +84,7 @@ class ModelFlags:
 def require_folder(*files: Path | None) -> None:
     """Refuse, before any work is done, files that could not be written: without a folder, or one themselves."""
     for path in files:
-        if path is None:
+        if path is None or str(path) == "-":
             continue
         if not path.resolve().parent.is_dir():
             raise DataError(f"cannot write {path}", why=f"there is no folder {path.parent}")
@@ -113,13 +107,15 @@ def require_writable(path: Path) -> None:
 
 
 def write_file(path: Path, content: str) -> None:
-    """A file is either written as a whole or left as it was; what is no plain file, such as a pipe, is written to."""
-    path = path.resolve()
+    """A file is either written as a whole or left as it was; - is standard output, and a pipe is written to."""
+    if str(path) in ("-", "/dev/stdout"):
+        sys.stdout.write(content)
+        return
     try:
         if path.exists() and not path.is_file():
             path.write_text(content, encoding="utf-8")
         else:
-            write_whole(path, content)
+            write_whole(path.resolve(), content)
     except OSError as error:
         raise DataError(f"cannot write {path}", why=error.strerror or str(error)) from None
 
@@ -181,8 +177,8 @@ class ChainFlags(ModelFlags):
     """Draw only among the K likeliest tokens; 0 is all."""
     top_p: Annotated[float | None, arg(metavar="P")] = None
     """Draw only among the likeliest tokens that together have probability P."""
-    ban: Annotated[str, arg(metavar="WORDS")] = ""
-    """Words and phrases that may appear at no step, separated by commas."""
+    ban: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="WORDS")] = ()
+    """Words and phrases that may appear at no step, separated by commas; may be given several times."""
     watch: bool = False
     """Show every step on standard error; of several texts or candidates, the first one's."""
     trace: Annotated[Path | None, arg(metavar="FILE")] = None
@@ -192,6 +188,9 @@ class ChainFlags(ModelFlags):
 
     def load_any(self) -> "Model":
         """The model, if what it is to write has a place."""
+        places = [path.resolve() for path in (self.output, self.trace, self.html) if path is not None]
+        if len(set(places)) < len(places):
+            raise UsageError("-o, --trace and --html", why="two of them name the same file")
         require_folder(self.trace, self.html)
         return super().load_any()
 
@@ -251,7 +250,7 @@ class ChainFlags(ModelFlags):
         """How a left-to-right model draws; what only the chain has is refused."""
         flags = {"steps", "rule", "schedule", "share", "ban", "watch", "trace", "html"}
         for name in sorted(flags):
-            if getattr(self, name) not in (None, False, ""):
+            if getattr(self, name) not in (None, False, ()):
                 raise UsageError(f"--{name}", why=f"{self.model} writes from left to right and has no denoising steps")
         names = ("temperature", "top_k", "top_p")
         given: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
@@ -264,8 +263,8 @@ class WritingFlags(ChainFlags):
 
     count: Annotated[int, arg(name="n", aliases=["-n"], metavar="N")] = 1
     """How many texts; equal ones are merged when they are ranked, so there may be fewer."""
-    must: Annotated[str, arg(metavar="WORDS")] = ""
-    """Words that must appear, separated by commas; they are placed where the score is best."""
+    must: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="WORDS")] = ()
+    """Words that must appear, separated by commas, placed where the score is best; may be given several times."""
 
     def load(self) -> "Sundae | AutoregressiveTwin":
         """The model, if there is anything to write."""
@@ -280,7 +279,7 @@ class WritingFlags(ChainFlags):
         allowed: dict[int, tuple[str, ...]] = {}
         for number, words in map(_allowed, allow):
             allowed[number] = (*allowed.get(number, ()), *words)
-        return Constraints(split_words(self.ban), split_words(self.must), allowed)
+        return Constraints(split_words(*self.ban), split_words(*self.must), allowed)
 
     def print(
         self, texts: "Sequence[Written]", *, mark: bool = False, context: Mapping[str, object] | None = None
@@ -312,15 +311,9 @@ class WritingFlags(ChainFlags):
         return text
 
 
-def require_threads(threads: int) -> None:
-    """Refuse a number of threads that cannot be."""
-    if threads < 0:
-        raise UsageError(f"--threads {threads}", why="must not be negative")
-
-
-def split_words(listed: str) -> tuple[str, ...]:
+def split_words(*lists: str) -> tuple[str, ...]:
     """Words and phrases between commas."""
-    return tuple(word.strip() for word in listed.split(",")) if listed else ()
+    return tuple(word.strip() for listed in lists if listed for word in listed.split(","))
 
 
 def _allowed(rule: str) -> tuple[int, tuple[str, ...]]:
@@ -341,7 +334,11 @@ def read_lines(argument: str) -> list[str]:
     """The text itself, or with `-` one text for each line of standard input."""
     if argument != "-":
         return [argument]
-    return [line.rstrip("\r") for line in read_all().split("\n") if line.strip()]
+    lines = split_lines(read_all())
+    found = [line for line in lines if line.strip()]
+    if len(found) < len(lines) or not lines:
+        say(f"{len(lines) - len(found)} blank lines were passed over" if lines else "standard input was empty")
+    return found
 
 
 def read_all() -> str:

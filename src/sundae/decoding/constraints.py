@@ -47,6 +47,13 @@ class Constraints:
             if all(self.find_banned(word) for word in words):
                 raise UsageError(f"nothing is allowed in blank {number}", why="every allowed word is banned")
 
+    def allowed_and_not_banned(self) -> dict[int, tuple[str, ...]]:
+        """Of the words that may stand in a blank, those that may stand in a text at all."""
+        return {
+            number: tuple(word for word in words if not self.find_banned(word))
+            for number, words in self.allowed.items()
+        }
+
     @cached_property
     def _banned(self) -> re.Pattern[str] | None:
         if not self.banned:

@@ -45,9 +45,11 @@ class Outcome:
         """What candidates of different length are compared by."""
         return self.score / max(1, self.length)
 
-    def origins(self, *, source: str | None = None) -> tuple[Origin, ...]:
-        """This row, if anybody saw it; for a translation, of what."""
-        return () if self.watched is None else (Origin(*self.watched, self.score_per_token, source),)
+    def origins(self, *, source: str | None = None, score: float | None = None) -> tuple[Origin, ...]:
+        """This row, if anybody saw it; for a translation, of what; its score per token unless another is given."""
+        if self.watched is None:
+            return ()
+        return (Origin(*self.watched, self.score_per_token if score is None else score, source),)
 
 
 @dataclass(frozen=True)

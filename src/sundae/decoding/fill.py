@@ -21,6 +21,8 @@ from sundae.text.template import Blank, Template, Text
 
 MOST_LAYOUTS = 48
 """Combinations of lengths that are tried at most."""
+WINDOW_SAMPLES = 1 << 20
+"""So far apart are the numbers of the samples of two windows of one text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,11 @@ class FillSettings:
     seed: int = 0
     first: int = 0
     constraints: Constraints = field(default_factory=Constraints)
+
+    def __post_init__(self) -> None:
+        for name, value in (("count", self.count), ("candidates", self.candidates)):
+            if value < 1:
+                raise UsageError(f"{name}={value}", why="must be at least 1")
 
     def ranked_by(self, template: Template) -> RankName:
         """How candidates for this template are ranked."""
@@ -81,7 +88,10 @@ def require_blanks(template: Template, constraints: Constraints) -> None:
         raise UsageError("the template has no blank", hint="a blank such as [[6]] stands for six tokens")
     for number in constraints.allowed:
         if not 1 <= number <= blanks:
-            raise UsageError(f"words are allowed in blank {number}", why=f"there are {blanks} blanks")
+            raise UsageError(
+                f"words are allowed in blank {number}",
+                why=f"there {'is 1 blank' if blanks == 1 else f'are {blanks} blanks'}",
+            )
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,8 @@ class _Run:
     sampling: SamplingConfig
     settings: FillSettings
     watch: Watch | None
+    blanks_before: int = 0
+    """Blanks of the whole template that stand before this window."""
 
     def orders(self, template: Template) -> list[Order]:
         """All rows for one template: every layout several times, so that there are enough candidates.
@@ -104,7 +116,8 @@ class _Run:
             self.desk,
             tries=MOST_LAYOUTS,
             seed=settings.seed,
-            allowed=settings.constraints.allowed,
+            allowed=settings.constraints.allowed_and_not_banned(),
+            first_number=self.blanks_before + 1,
         )
         wanted = max(settings.candidates, settings.count)
         given = "".join(" " if isinstance(segment, Blank) else segment.text for segment in template.segments)
@@ -209,11 +222,11 @@ class _Run:
         return [
             Written(
                 texts[index][0],
-                kept[index].score_per_token,
+                ranking_score(kept[index], by),
                 kept[index].steps,
                 kept[index].network_calls,
                 texts[index][1],
-                kept[index].origins(),
+                kept[index].origins(score=ranking_score(kept[index], by)),
             )
             for index in order[: settings.count]
         ]
@@ -257,11 +270,16 @@ class _Run:
             allowed = {number - len(fills): words for number, words in constraints.allowed.items()}
             blanks = len(window.template.blanks)
             own_words = {number: words for number, words in allowed.items() if 0 < number <= blanks}
-            settings = replace(self.settings, constraints=replace(constraints, allowed=own_words))
-            # The same window, with the same words allowed in it, has been filled before, perhaps.
-            known = (window.template, len(fills) if own_words else -1)
+            settings = replace(
+                self.settings,
+                constraints=replace(constraints, allowed=own_words),
+                first=self.settings.first + WINDOW_SAMPLES * len(parts),  # windows that look the same get other noise
+            )
+            # Another version has perhaps come to the same window with the same text before it.
+            known = (window.template, len(fills))
             if known not in seen:
-                seen[known] = replace(self, settings=settings).fill([window.template])[0]
+                run = replace(self, settings=settings, blanks_before=len(fills))
+                seen[known] = run.fill([window.template])[0]
             candidates = seen[known]
             best = candidates[min(index, len(candidates) - 1)]
             own = window.own(best.text)
@@ -279,6 +297,11 @@ class _Run:
             tuple(fills),
             tuple(origin for part in parts for origin in part.origins),
         )
+
+
+def ranking_score(outcome: Outcome, by: RankName) -> float:
+    """What a candidate was ranked by: a sum, or per token (`mbr`, which has no score of its own, shows that too)."""
+    return outcome.score if by in ("score", "leave-one-out") else outcome.score_per_token
 
 
 def _one_or_more(phrases: Sequence[str]) -> str:

@@ -26,7 +26,7 @@ _MOST_GAPS = 2000
 """Shapes of one blank that are looked at, the shortest first: [[1-40w]] has billions."""
 
 # Classes of positions, by what may stand there.
-FREE, FREE_OR_END, BEGIN, WORD_BEGIN, WORD_INSIDE, AFTER_WORD, AFTER_WORD_OR_END = range(7)
+FREE, FREE_OR_END, BEGIN, WORD_BEGIN, WORD_INSIDE, WORD_START, AFTER_WORD, AFTER_WORD_OR_END, APART = range(9)
 
 
 class Classes:
@@ -41,8 +41,10 @@ class Classes:
             BEGIN: begins,
             WORD_BEGIN: begins & wordlike,
             WORD_INSIDE: ~begins & wordlike,
+            WORD_START: ~begins & wordlike & shapes.lettered,  # a word without a space before it
             AFTER_WORD: ~(wordlike & ~begins),
             AFTER_WORD_OR_END: ~(wordlike & ~begins),
+            APART: begins | ~shapes.lettered,  # no word grows together with the one before it
         }
         ending = (FREE_OR_END, AFTER_WORD_OR_END)
         self._rows = [_barred(tokens.clone(), with_end=kind in ending) for kind, tokens in allowed.items()]
@@ -135,9 +137,18 @@ class Desk:
 
 
 def lay_out(
-    template: Template, desk: Desk, *, tries: int, seed: int = 0, allowed: Mapping[int, Sequence[str]] | None = None
+    template: Template,
+    desk: Desk,
+    *,
+    tries: int,
+    seed: int = 0,
+    allowed: Mapping[int, Sequence[str]] | None = None,
+    first_number: int = 1,
 ) -> list[Layout]:
-    """All ways to lay a template on the canvas, or `tries` of them if there are more, the shortest among them."""
+    """All ways to lay a template on the canvas, or `tries` of them if there are more, the shortest among them.
+
+    `first_number` is what the template's first blank is called in errors: it may be a window of a longer one.
+    """
     given = {
         place: Piece(tuple(desk.tokenizer.encode(segment.text)), segment.text)
         for place, segment in enumerate(template.segments)
@@ -162,12 +173,20 @@ def lay_out(
         words = (allowed or {}).get(number)
         found = list(itertools.islice(_gaps(segment, desk, room=spare, last=last, words=words), _MOST_GAPS))
         if not found:
-            raise UsageError(f"blank {number} cannot be filled", why="no allowed word or phrase fits it")
+            name = f"blank {number + first_number - 1} cannot be filled"
+            raise UsageError(name, why=_why_no_word_fits(segment), hint="a blank of another length")
         options.append(found)
     layouts = _chosen(options, room=desk.canvas, tries=tries, seed=seed)
     if not layouts:
         raise UsageError("the blanks do not fit together", why=f"the model's canvas holds {desk.canvas} tokens")
     return layouts
+
+
+def _why_no_word_fits(blank: Blank) -> str:
+    count = f"{blank.low}" if blank.low == blank.high else f"{blank.low} to {blank.high}"
+    if blank.unit == "words":
+        return f"no allowed words add up to {count}, or the canvas has no room for them"
+    return f"no allowed word or phrase has {count} tokens, or the canvas has no room for it"
 
 
 def _chosen(options: list[list[Piece]], *, room: int, tries: int, seed: int) -> list[Layout]:
@@ -228,7 +247,7 @@ def _word_gaps(count: int, desk: Desk, *, room: int, leading_space: bool) -> Ite
             for size in sizes:
                 classes += [WORD_BEGIN, *[WORD_INSIDE] * size]
             if not leading_space and desk.shapes.spaced and desk.tokenizer.kind != "sentencepiece":
-                classes[0] = WORD_INSIDE
+                classes[0] = WORD_START
             yield Piece((PAD,) * len(classes), classes=tuple(classes), leading_space=leading_space)
         if extra >= LONGEST_WORD:  # one long word, or several of two tokens: more is seldom a word
             return

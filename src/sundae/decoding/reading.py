@@ -133,7 +133,7 @@ def _template_texts(tokenizer: Tokenizer, ids: Sequence[int], stretches: Sequenc
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """Which row of a chain that was watched wrote a text, or a part of one; `score` is per token."""
+    """Which row of a chain that was watched wrote a text, or a part of one; `score` is what it was ranked by."""
 
     reading: Reading
     row: int

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, pairwise
+from unicodedata import combining
 
 import torch
 from torch import Tensor
@@ -23,7 +24,7 @@ from sundae.core.sampling import draw_start, model_score
 from sundae.decoding.canvas import Canvas, Watch, constrained, last_of, run_canvas, without_barred
 from sundae.decoding.constraints import Constraints, Guard, Guarded
 from sundae.decoding.desk import batch_rows
-from sundae.decoding.layout import FREE, Desk
+from sundae.decoding.layout import APART, FREE, Desk
 from sundae.decoding.leave_one_out import Judged, Seen, leave_one_out
 from sundae.decoding.rank import rank
 from sundae.decoding.reading import Origin, Reading, together, token_texts
@@ -34,6 +35,8 @@ from sundae.text.placeables import places
 from sundae.text.sentences import split_sentences
 from sundae.text.template import Blank, Lock, parse_template
 from sundae.text.tokenizer import continuation
+
+_LIST_MARK = re.compile(r"^[ \t]*(?:[-*+>\u2022]|#+|\d+[.)])(?=\s)", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +107,7 @@ class _Stretch:
 class Refinery:
     """A draft in stretches that fit the canvas, ready to be judged and improved.
 
-    The translation of a `source` is not cut into sentences, and its tags, addresses and numbers are locked.
+    Tags, addresses and numbers are locked.  The translation of a `source` is not cut into sentences.
     """
 
     def __init__(self, draft: str, desk: Desk, *, denoiser: Denoiser, source: str | None = None) -> None:
@@ -117,8 +120,9 @@ class Refinery:
         self.text = "".join(text for text, _ in parts)
         bounds = list(accumulate((len(text) for text, _ in parts), initial=0))
         locked = [span for span, (_, kept) in zip(pairwise(bounds), parts, strict=True) if kept]
-        if source is not None:  # what a translator must keep stays as it is
-            locked += places(self.text) + number_places(self.text)
+        # What no model of words should touch, and a translator must keep: tags, addresses, numbers, marks of a list.
+        locked += places(self.text) + number_places(self.text)
+        locked += [found.span() for found in _LIST_MARK.finditer(self.text)]
         # One space before a lock belongs to it, as before a blank: the tokens of a word begin with their space.
         self.locks = [(begin - self.text[:begin].endswith(" "), end) for begin, end in locked]
         self.stretches = self._cut()
@@ -133,8 +137,10 @@ class Refinery:
             position += len(sentence)
             if not body.strip():
                 continue
-            found += self._pieces(self._encoded(begin, body))
-        return found if self.desk.ends else [self._with_context(found, number) for number in range(len(found))]
+            pieces = self._pieces(self._encoded(begin, body))
+            # A model of single sentences sees no further than the sentence, but all of it that there is room for.
+            found += _with_context(pieces, self.desk.canvas) if self.desk.ends else pieces
+        return found if self.desk.ends else _with_context(found, self.desk.canvas)
 
     def _encoded(self, begin: int, body: str) -> _Stretch:
         """Locks, and the text between them, each encoded apart; a token that is not just its text is locked too."""
@@ -151,9 +157,12 @@ class Refinery:
             ids += own
             ends += [low - begin + reached for reached in accumulate(len(each) for each in texts)]
             locked += [
-                # Tokens that share a character, or an unknown word, can only stay as they are.
-                kept or self.desk.tokenizer.decode([token]).strip() != text.strip()
-                for token, text in zip(own, texts, strict=True)
+                # Tokens that share a character, or an unknown word, can only stay as they are; white space should.
+                kept
+                or not text.strip()
+                or self.desk.tokenizer.decode([token]).strip() != text.strip()
+                or combining(self.text[low + reached : low + reached + 1] or " ") > 0
+                for token, text, reached in zip(own, texts, accumulate(map(len, texts)), strict=True)
             ]
         return _Stretch(begin, body, tuple(ids), tuple(ends), tuple(locked), (0, 0))
 
@@ -165,7 +174,8 @@ class Refinery:
         return token_texts(self.desk.tokenizer, ids, text=part)
 
     def _pieces(self, stretch: _Stretch) -> list[_Stretch]:
-        room = self.desk.canvas if self.desk.ends else max(1, self.desk.canvas // 2)
+        whole = self.desk.ends and len(stretch.ids) <= self.desk.canvas
+        room = self.desk.canvas if whole else max(1, self.desk.canvas // 2)
         pieces: list[_Stretch] = []
         for low in range(0, len(stretch.ids), room):
             high = min(low + room, len(stretch.ids))
@@ -177,20 +187,6 @@ class Refinery:
             )
         return pieces
 
-    def _with_context(self, pieces: list[_Stretch], number: int) -> _Stretch:
-        own = pieces[number]
-        room = self.desk.canvas - len(own.ids)
-        before = [token for piece in pieces[:number] for token in piece.ids][-(room // 2) :] if room > 1 else []
-        after = [token for piece in pieces[number + 1 :] for token in piece.ids][: room - len(before)]
-        return _Stretch(
-            own.begin,
-            own.text,
-            (*before, *own.ids, *after),
-            (*[0] * len(before), *own.ends, *[own.ends[-1]] * len(after)),
-            (*[True] * len(before), *own.locked, *[True] * len(after)),
-            (len(before), len(after)),
-        )
-
     def _canvas(self, stretches: Sequence[_Stretch], editable: Sequence[list[bool]], samples: Sequence[int]) -> Canvas:
         width = self.desk.canvas if self.desk.ends else max(len(stretch.ids) for stretch in stretches)
         shape = (len(stretches), width)
@@ -200,7 +196,9 @@ class Refinery:
             mask[row, : len(stretch.ids)] = torch.tensor(may)
         lengths = torch.tensor([width if self.desk.ends else len(stretch.ids) for stretch in stretches])
         inside = torch.arange(width) < lengths[:, None]
-        classes = torch.full(shape, FREE)
+        # Where a word begins no other may grow together with the one before it.
+        apart = self.desk.shapes.begins[template] & self.desk.shapes.spaced
+        classes = torch.where(apart, APART, FREE)
         return Canvas(template, mask, inside, torch.tensor(samples), self.desk.classes.table(), classes)
 
     # ---- judging
@@ -262,6 +260,14 @@ class Refinery:
         noised = [[False] * len(may) for may in editable]
         for _, number, place in suspects[: min(bounds)] if bounds else suspects:
             noised[number][place] = True
+        kept = [where for where, gain in gains.items() if gain == math.inf and not noised[where[0]][where[1]]]
+        if kept and not any(gain == math.inf and noised[number][place] for gain, number, place in suspects):
+            begin, end = banned[0]
+            raise UsageError(
+                f"{self.text[begin:end]!r} is banned",
+                why="the edit budget leaves no room to change it",
+                hint="more edits",
+            )
         return noised
 
     # ---- improving
@@ -348,6 +354,30 @@ class Refinery:
         judged = leave_one_out(different, denoiser=self.denoiser, vocabulary_size=size)
         known = {each: float(found.own.sum()) for each, found in zip(different, judged, strict=True)}
         return [known[each] for each in seen]
+
+
+def _with_context(pieces: Sequence[_Stretch], canvas: int) -> list[_Stretch]:
+    """Each piece with as much of its neighbours as the canvas holds: half for each side, or more where one has less."""
+    every = [token for piece in pieces for token in piece.ids]
+    found: list[_Stretch] = []
+    begin = 0
+    for own in pieces:
+        end = begin + len(own.ids)
+        room = max(0, canvas - len(own.ids))
+        left = min(begin, max(room // 2, room - (len(every) - end)))
+        right = min(len(every) - end, room - left)
+        found.append(
+            _Stretch(
+                own.begin,
+                own.text,
+                tuple(every[begin - left : end + right]),
+                (*[0] * left, *own.ends, *[own.ends[-1]] * right),
+                (*[True] * left, *own.locked, *[True] * right),
+                (left, right),
+            )
+        )
+        begin = end
+    return found
 
 
 def _edits(stretch: _Stretch, tokens: list[int], desk: Desk) -> list[tuple[int, int, str]]:

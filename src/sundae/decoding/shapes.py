@@ -17,11 +17,13 @@ class TokenShapes:
     """One boolean for each token of a vocabulary.
 
     `begins`: a word begins with it.  `wordlike`: apart from that space, it is letters and digits (', - among them).
-    `spaced`: tokens carry their own spaces; if not, every token is a word and decoding puts spaces between.
+    `lettered`: its first character, apart from that space, is a letter or a digit.  `spaced`: tokens carry their own
+    spaces; if not, every token is a word and decoding puts spaces between.
     """
 
     begins: Tensor
     wordlike: Tensor
+    lettered: Tensor
     spaced: bool
 
     @classmethod
@@ -33,8 +35,9 @@ class TokenShapes:
         wordlike = torch.tensor([bool(_WORD_CHARACTERS.fullmatch(text.removeprefix(" "))) for text in texts])
         # A space alone is how a character model begins a word.
         wordlike |= torch.tensor([text == " " for text in texts])
-        begins[PAD] = wordlike[PAD] = False
-        return cls(begins, wordlike, spaced)
+        lettered = torch.tensor([text.removeprefix(" ")[:1].isalnum() for text in texts])
+        begins[PAD] = wordlike[PAD] = lettered[PAD] = False
+        return cls(begins, wordlike, lettered, spaced)
 
 
 def phrase_pattern(phrase: str) -> str:

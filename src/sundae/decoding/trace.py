@@ -12,7 +12,7 @@ A trace is one JSON object in UTF-8:
     note          what `probability` and `tracing_calls` are, for people
     rows          one object for each text, or for each window or sentence of a long one:
       text            the finished text
-      score           the model's score of it
+      score           what it was ranked by
       source          the text that it translates, or null
       locked          the positions that were given, and so never change
       tracing_calls   how often the network computed this text for the probabilities alone: once for each state

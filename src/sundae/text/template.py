@@ -166,6 +166,10 @@ def _read_lock(source: str, start: int) -> tuple[Lock, int]:
             if not kept:
                 raise _error(source, start, "is empty", hint="{{text to keep}}, or \\{{ for two braces as text")
             return Lock("".join(kept)), position + 2
+        if source.startswith("{{", position):
+            raise _error(
+                source, start, "holds another lock", hint="one lock around both, or \\{{ for two braces as text"
+            )
         if source[position] == "\\" and source[position + 1 : position + 2] in ("{", "}", "\\"):
             position += 1
         kept.append(source[position])
