@@ -12,8 +12,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from sundae.errors import UsageError
-
 ISA_VARIABLE = "ONEDNN_MAX_CPU_ISA"
 ISA_WITHOUT_AMX = "AVX512_CORE_FP16"  # the next lower cap, AVX512_CORE_BF16, makes float16 many times slower
 _AMX_LEAF = 29  # the CPUID leaf that describes AMX tiles: without it the flag alone is not to be trusted
@@ -90,13 +88,3 @@ def probe_bfloat16(timeout: float = 120) -> Finding:
         last = child.stderr.strip().splitlines()[-1:] or ["no message"]
         return Finding(False, f"a 64 x 64 bfloat16 product failed: {last[0]}")
     return Finding(True, "a 64 x 64 bfloat16 product and attention work")
-
-
-def use_threads(count: int) -> None:
-    """Run torch on `count` threads; 0 leaves it its own number, which is OMP_NUM_THREADS or else one for each core."""
-    if count < 0:
-        raise UsageError(f"--threads {count}", why="must not be negative")
-    if count:
-        import torch
-
-        torch.set_num_threads(count)

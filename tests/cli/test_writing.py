@@ -394,7 +394,7 @@ def test_patch_applies_the_unified_difference(tmp_path: Path, before: str, after
 
 
 def test_threads_are_torch_s_own_unless_they_are_given():
-    code = "from sundae.machine import use_threads; import torch; use_threads({}); print(torch.get_num_threads())"
+    code = "from sundae.cli.writing import use_threads; import torch; use_threads({}); print(torch.get_num_threads())"
     for given, expected in ((0, "1"), (2, "2")):
         child = subprocess.run(
             [sys.executable, "-c", code.format(given)],

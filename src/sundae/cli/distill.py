@@ -10,6 +10,7 @@ from zlib import crc32
 
 from tyro.conf import Positional, arg
 
+from sundae.cli.writing import use_threads
 from sundae.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ class Command:
 
     def run(self) -> None:
         """Translate all sources, then prepare the corpus."""
-        from sundae.machine import use_threads
         from sundae.model import load_model
         from sundae.text.corpus import Corpus
 

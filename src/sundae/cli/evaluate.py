@@ -15,6 +15,7 @@ from sundae.cli.writing import (
     require_writable,
     say,
     split_lines,
+    use_threads,
     write_file,
 )
 from sundae.config import RunConfig, parse_overrides
@@ -55,7 +56,7 @@ class _Reporting:
 
     def prepare(self) -> None:
         """Set the threads, and refuse early what could not be written late."""
-        from sundae.machine import keep_memory, use_threads
+        from sundae.machine import keep_memory
 
         keep_memory()
         use_threads(self.threads)

@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from sundae.baselines.kinds import build_loss, build_network
+from sundae.cli.writing import use_threads
 from sundae.config import RunConfig, read_config
 from sundae.core.network import Transformer
 from sundae.core.noise import Noise
 from sundae.errors import CapabilityError, UsageError
 from sundae.files import write_whole
 from sundae.folder import model_card
-from sundae.machine import keep_memory, probe_bfloat16, use_threads
+from sundae.machine import keep_memory, probe_bfloat16
 from sundae.measure.bleu import corpus_bleu
 from sundae.model import AutoregressiveTwin, Sundae, as_model, load_model, save_model
 from sundae.text.corpus import Corpus

@@ -46,7 +46,7 @@ class ModelFlags:
 
     def load_any(self) -> "Model":
         """The model, and torch with it."""
-        from sundae.machine import keep_memory, use_threads
+        from sundae.machine import keep_memory
         from sundae.model import load_model
 
         keep_memory()
@@ -309,6 +309,16 @@ class WritingFlags(ChainFlags):
         for begin, end in reversed(written.fills):
             text = text[:begin] + before + text[begin:end] + after + text[end:]
         return text
+
+
+def use_threads(count: int) -> None:
+    """Run torch on `count` threads; 0 leaves it its own number, which is OMP_NUM_THREADS or else one for each core."""
+    if count < 0:
+        raise UsageError(f"--threads {count}", why="must not be negative")
+    if count:
+        import torch
+
+        torch.set_num_threads(count)
 
 
 def split_words(*lists: str) -> tuple[str, ...]:
