@@ -398,7 +398,7 @@ def test_threads_are_torch_s_own_unless_they_are_given():
     for given, expected in ((0, "1"), (2, "2")):
         child = subprocess.run(
             [sys.executable, "-c", code.format(given)],
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            env=os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
             check=True,
