@@ -9,7 +9,7 @@ from networks import build
 from sundae.config import RunConfig
 from sundae.core.network import Transformer
 from sundae.errors import DataError, UsageError
-from sundae.folder import FILES
+from sundae.folder import FILES, model_card
 from sundae.model import Sundae
 from sundae.text.corpus import Corpus
 from training.corpora import parallel_corpus, sentence_corpus, sentences
@@ -54,6 +54,18 @@ def test_a_saved_model_is_whole_and_writes_the_same(tmp_path: Path, model: Sunda
     assert "SUNDAE" in (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
 
 
+def test_whoever_may_read_the_folder_may_read_its_files(tmp_path: Path, model: Sundae):
+    model.save_pretrained(tmp_path / "model")
+    assert len({path.stat().st_mode for path in (tmp_path / "model").iterdir()}) == 1
+
+
+def test_the_card_says_how_each_kind_of_model_is_used(translator: Sundae, model: Sundae):
+    assert "sundae translate" in model_card(translator.config)
+    assert "sundae fill" in model_card(model.config)
+    twin = replace(model.config, network=replace(model.config.network, kind="autoregressive"))
+    assert "sundae" not in model_card(twin).split("Use:")[1].replace("`sundae.model`", "")
+
+
 def test_half_precision_halves_the_file_and_loads_as_float32(tmp_path: Path, model: Sundae):
     model.save_pretrained(tmp_path / "full")
     model.save_pretrained(tmp_path / "half", dtype=torch.float16)
@@ -67,6 +79,7 @@ def test_a_model_is_not_overwritten_by_accident(tmp_path: Path, model: Sundae):
     with pytest.raises(UsageError, match="exists"):
         model.save_pretrained(tmp_path / "model")
     model.save_pretrained(tmp_path / "model", force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "README.md"])

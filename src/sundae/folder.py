@@ -7,15 +7,21 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save_file
+from safetensors.torch import load, save
 from torch import Tensor
 
 from sundae.config import RunConfig, read_config
 from sundae.errors import CapabilityError, DataError, UsageError
+from sundae.files import write_whole
 from sundae.text.tokenizer import Tokenizer, load_tokenizer
 
 SHIPPED = Path(__file__).parent / "models"
 """Small trained models that come with the package, one folder each."""
+_KINDS = {
+    "sundae": "A SUNDAE model",
+    "autoregressive": "An autoregressive twin of a SUNDAE model",
+    "cmlm": "A conditional masked language model, beside SUNDAE",
+}
 FILES = ("config.json", "model.safetensors", "tokenizer.json", "README.md")
 
 
@@ -72,12 +78,17 @@ def write_model(
         temporary.mkdir(parents=True)
         (temporary / "config.json").write_text(model.config.to_json(), encoding="utf-8")
         weights = {name: weight.to(dtype).contiguous() for name, weight in model.weights.items()}
-        save_file(weights, temporary / "model.safetensors", metadata={"format": "pt"})
+        # Not by `save_file`, whose files only their owner may read.
+        write_whole(temporary / "model.safetensors", save(weights, metadata={"format": "pt"}))
         model.tokenizer.save(temporary / "tokenizer.json")
         (temporary / "README.md").write_text(card or model_card(model.config), encoding="utf-8")
         if folder.exists():
-            shutil.rmtree(folder)
-        temporary.rename(folder)
+            before = folder.with_name(f".before-{folder.name}-{os.getpid()}")
+            folder.rename(before)
+            temporary.rename(folder)
+            shutil.rmtree(before)
+        else:
+            temporary.rename(folder)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise DataError(f"cannot write the model to {folder}", why=str(error)) from None
@@ -87,7 +98,12 @@ def model_card(config: RunConfig, *, notes: str = "") -> str:
     """A short README for a model folder."""
     network = config.network
     layers = f"{network.encoder_layers}+{network.decoder_layers}" if network.translates else str(network.decoder_layers)
-    return f"""# A SUNDAE model
+    uses = ["`load_model(DIR)` of `sundae.model` in Python"]
+    if network.translates:
+        uses.insert(0, '`sundae translate "..." --model DIR`')
+    elif network.kind == "sundae":
+        uses[:0] = ["`sundae generate --model DIR`", '`sundae fill "..." --model DIR`']
+    return f"""# {_KINDS[network.kind]}
 
 Written by Sundae, the implementation of *Step-unrolled Denoising Autoencoders for Text Generation* (ICLR 2022).
 
@@ -100,7 +116,7 @@ Written by Sundae, the implementation of *Step-unrolled Denoising Autoencoders f
 | data | {config.data.description or "not described"} |
 
 {notes}
-Use: `sundae generate --model DIR`, `sundae fill "..." --model DIR`, or `Sundae.from_pretrained(DIR)` in Python.
+Use: {", or ".join(uses)}.
 """
 
 
