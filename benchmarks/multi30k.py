@@ -10,12 +10,15 @@ test sets are translated once with what was chosen (by a twin, greedily too).  T
 """
 
 import gzip
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from translation_bench import DETERMINISTIC, FULL, STOCHASTIC, Bench, Run, run, shown
 
 from sundae.config import SamplingConfig
+from sundae.measure.plots import Series, plot
 from sundae.measure.report import Cell, Table
 
 VOCABULARY = 6000
@@ -74,6 +77,7 @@ CLAIMS = [
     ("no-length", "l12-0"),
     ("cmlm", "l12-0"),
     ("distilled", "l12-0"),
+    ("distilled", "ar-2"),
     ("deen", "deen-ar"),
     ("enfr", "enfr-ar"),
     ("raw", "raw-ar"),
@@ -142,6 +146,35 @@ def curves(bench: Bench, name: str) -> Table:
     return Table(f"Decoding with {name}", rows)
 
 
+def while_training(bench: Bench, names: Sequence[str]) -> list[Table]:
+    """Validation BLEU during training, as it was logged: the curves of the paper's appendix on length prediction."""
+    series: list[Series] = []
+    rows: list[dict[str, Cell]] = []
+    for name in names:
+        lines = (bench.work / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        found = [each for each in map(json.loads, lines) if each["kind"] == "bleu"]
+        # A run that was resumed may have logged a step twice.
+        by_step = {each["step"]: each["bleu"] for each in found}
+        rows += [{"model": name, "updates": step, "BLEU": bleu} for step, bleu in by_step.items()]
+        if by_step:
+            series.append(Series(name, list(by_step), list(by_step.values())))
+    if not series:
+        return []
+    plot(
+        series,
+        to=bench.work / "reports" / "while-training",
+        title="Validation BLEU during training",
+        x_label="updates",
+        y_label=f"BLEU, {WATCHED} sentences, n = 4",
+    )
+    return [Table("While training", rows, f"{WATCHED} validation sentences, n = 4, 13a tokenisation")]
+
+
+def more(bench: Bench, names: Sequence[str]) -> list[Table]:
+    """What the report has besides the models and the claims."""
+    return while_training(bench, names) + ([curves(bench, STUDIED)] if STUDIED in names else [])
+
+
 if __name__ == "__main__":
     run(
         lambda given: Multi30k(given.data, work=given.work, threads=given.threads),
@@ -149,6 +182,6 @@ if __name__ == "__main__":
         about=__doc__,
         tests=TESTS,
         claims=CLAIMS,
-        more=lambda bench, names: [curves(bench, STUDIED)] if STUDIED in names else [],
+        more=more,
         runs=RUNS,
     )
