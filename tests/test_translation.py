@@ -1,6 +1,8 @@
 """A SUNDAE translator as a user meets it: trained by the command, and put to work."""
 
 import json
+import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -157,7 +159,10 @@ def test_everything_required_is_kept_at_once_and_by_every_alternative(model: Sun
         (found,) = model.translate_many([f"{source} 32"], sampling=QUICK, settings=settings, say=said.append)
         assert not settings.lacking(f"{source} 32", found[0].text), found[0].text
         order = [(len(settings.lacking(f"{source} 32", each.text)), -each.score) for each in found]
-        assert order == sorted(order)
+        assert order[1:] == sorted(order[1:])
+        alone = replace(settings, count=1)
+        (first,) = model.translate([f"{source} 32"], sampling=QUICK, settings=alone)
+        assert first == found[0]
         assert len({each.text for each in found}) == len(found)
     assert not said
     hopeless = TranslateSettings(terms={"cat": "incomprehensibilities " * 4, "the": "zebra"})
@@ -168,6 +173,37 @@ def test_everything_required_is_kept_at_once_and_by_every_alternative(model: Sun
     assert numbers.required("the cat 37") == TranslateSettings(banned=("37",)).required("the cat 37") == ([], [])
     with pytest.raises(UsageError, match="is banned"):
         TranslateSettings(terms={"cat": "the zebra"}, banned=("zebra",))
+
+
+def test_places_of_required_words_are_ranked_by_score_whatever_ranks_the_rest(model: Sundae, pairs: Corpus):
+    source = sides(pairs)[0][3]
+    by_score, by_agreement = (
+        model.translate_many([f"{source} 37"], sampling=QUICK, settings=TranslateSettings(count=64, by=by))[0]
+        for by in (None, "mbr")
+    )
+    held = [[each for each in found if "37" in each.text] for found in (by_score, by_agreement)]
+    assert held[0] == held[1]
+
+
+def test_tags_and_addresses_are_not_searched_for_terms(model: Sundae):
+    settings = TranslateSettings(terms={"cat": "zebra", "big dog": "lion"})
+    said: list[str] = []
+    for line in ("the dog http://cat.org sees", "a <b>big</b> dog sees", "the dog 20<b>21</b> sees"):
+        model.translate_many([line], sampling=QUICK, settings=settings, say=said.append)
+    assert not said
+
+
+@pytest.mark.skipif(shutil.which("patch") is None, reason="there is no patch")
+def test_a_difference_between_lines_can_be_applied(folder: str, pairs: Corpus, tmp_path: Path, capsys):
+    sources, references = sides(pairs)
+    number = next(n for n, text in enumerate(references) if 6 <= len(text.split()) <= 8 and "cat" in text.split())
+    for end in ("\n", ""):
+        (tmp_path / "draft.txt").write_text(references[number].replace("cat", "river", 1) + end, encoding="utf-8")
+        command = ["refine", str(tmp_path / "draft.txt"), "--source", sources[number], "--edits", "1", "--diff"]
+        assert main([*command, "--model", folder, "--threads", "1"]) == 0
+        diff = capsys.readouterr().out
+        subprocess.run(["patch", str(tmp_path / "draft.txt")], input=diff, text=True, check=True, capture_output=True)
+        assert (tmp_path / "draft.txt").read_text(encoding="utf-8") == f"{references[number]}\n"
 
 
 def test_a_term_with_a_number_in_it_is_a_term(model: Sundae):
@@ -269,8 +305,12 @@ def test_the_command_line(folder: str, pairs: Corpus, tmp_path: Path, capsys):
     (tmp_path / "draft.txt").write_text(f"{references[0]}\n{references[1]}\n", encoding="utf-8")
     assert main(["refine", str(tmp_path / "draft.txt"), "--source", str(tmp_path / "long.txt"), *usual]) == 0
     assert "1 of 2 sources have more than 24 tokens and were cropped" in capsys.readouterr().err
-    assert main(["refine", str(tmp_path / "long.txt"), "--source", str(tmp_path / "draft.txt"), *usual]) == 3
-    assert "line 2: a draft translation of" in capsys.readouterr().err
+    assert main(["refine", str(tmp_path / "long.txt"), "--source", str(tmp_path / "draft.txt"), *usual]) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[1] == " ".join(sources)
+    assert "1 of 2 drafts stay as they are" in said.err
+    assert main(["refine", f"{references[0]} [[1]]", "--source", sources[0], *usual]) == 3
+    assert "line 1: the draft has a blank" in capsys.readouterr().err
     before = (tmp_path / "in.txt").read_bytes()
     assert main(["translate", str(tmp_path / "in.txt"), "-o", str(tmp_path / "in.txt"), *usual]) == 2
     assert (tmp_path / "in.txt").read_bytes() == before
@@ -327,6 +367,11 @@ def test_evaluate_equals_translate_and_sweeps(folder: str, pairs: Corpus, tmp_pa
         assert main(["evaluate", "steps", *both, "--temperatures", "0.3", "-1"]) == 2
         assert main(["evaluate", "steps", *both, "-T", "0"]) == 2
         assert main(["evaluate", "translation", *both, "--out", "/proc/x"]) == 3
+        assert main(["evaluate", "translation", *both, "--out", str(files[0])]) == 2
+        assert main(["evaluate", "translation", *both, "--hypotheses", str(files[1])]) == 2
+        assert main(["evaluate", "translation", *both, "baseline.beam=1,2"]) == 2
+        assert main(["evaluate", "translation", *both, "sampling.steps=0"]) == 2
+        assert main(["evaluate", "steps", *both, "--temperatures"]) == 2
     capsys.readouterr()
     files[1].write_text("one line\n", encoding="utf-8")
     assert main(["evaluate", "translation", *both]) == 3
@@ -375,7 +420,21 @@ def test_a_teacher_distils_a_corpus_and_is_resumed(folder: str, pairs: Corpus, t
         pairs.split("validation").text(row).tolist() for row in range(20)
     ]
     assert not (tmp_path / "distilled.translations").exists()
+    assert corpus.facts["inputs"] == []
+    assert corpus.facts["origin"]["teacher"] == folder
     assert main(arguments) == 2
+    capsys.readouterr()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("mine", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:  # what is wrong is said before any work
+        patch.setattr(Sundae, "translate_many", None)
+        for place, why in (("other", "it holds thesis.tex"), ("other/thesis.tex", "not a corpus but a file")):
+            assert main([*arguments[:4], "--out", str(tmp_path / place), "--force"]) == 2
+            assert why in capsys.readouterr().err
+        assert main([*arguments[:4], "--out", str(pairs.folder), "--force"]) == 2
+        (tmp_path / "new.translations").write_bytes(b"\xff\n")
+        assert main([*arguments[:4], "--out", str(tmp_path / "new")]) == 3
+        assert "is damaged" in capsys.readouterr().err
 
 
 def test_distillation_goes_on_where_it_stopped(folder: str, pairs: Corpus, tmp_path: Path, monkeypatch, capsys):

@@ -97,8 +97,9 @@ class Sundae:
             say=say,
         )
         if say is not None:
-            pairs = zip(sources, found, strict=True)
-            lacking = sum(bool(translator.settings.lacking(source, own[0].text)) for source, own in pairs)
+            # Tags and addresses were never translated, so terms and numbers are not looked for in them.
+            texts = ([take_out(each)[0] for each in side] for side in (sources, [own[0].text for own in found]))
+            lacking = sum(bool(translator.settings.lacking(*pair)) for pair in zip(*texts, strict=True))
             if lacking:
                 say(f"{lacking} of {len(sources)} translations lack a term or a number that they should hold")
         return found
@@ -329,20 +330,27 @@ class Sundae:
         usual = sampling or self.refine_sampling
         return refinery.refine(settings or RefineSettings(), sampling=usual, watch=watch, progress=progress)
 
-    def proof_reader(self, draft: str, *, source: str | None = None) -> Refinery:
-        """A draft ready to be judged: `suggestions(count)` lists its least likely tokens."""
+    def proof_reader(self, draft: str, *, source: str | None = None, closed: bool = False) -> Refinery:
+        """A draft ready to be judged: `suggestions(count)` lists its least likely tokens; a `closed` one stays."""
         if source is None:
             self._require_no_source()
-            return Refinery(draft, self.desk, denoiser=self.denoiser)
+            return Refinery(draft, self.desk, denoiser=self.denoiser, closed=closed)
         if not self.config.network.translates:
             raise UsageError("a source", why="this model does not translate")
-        segments = parse_template(draft).segments
-        length = len(self.tokenizer.encode("".join(each.text for each in segments if not isinstance(each, Blank))))
+        if closed:
+            return Refinery(draft, self.desk, denoiser=self.denoiser, source=source, closed=True)
+        length = self.draft_length(draft)
         if length > self.config.network.canvas:
             why = f"the model's canvas holds {self.config.network.canvas}"
-            raise UsageError(f"a draft translation of {length} tokens", why=why, hint="one sentence a line")
+            hint = "one sentence a line, without long addresses"
+            raise UsageError(f"a draft translation of {length} tokens", why=why, hint=hint)
         denoiser, canvas = bound_to(self.network, take_out(source)[0], self.desk, length=length)
         return Refinery(draft, replace(self.desk, canvas=canvas), denoiser=denoiser, source=source)
+
+    def draft_length(self, draft: str) -> int:
+        """The tokens of a draft, its {{locks}} among them."""
+        segments = parse_template(draft).segments
+        return len(self.tokenizer.encode("".join(each.text for each in segments if not isinstance(each, Blank))))
 
     @property
     def refine_sampling(self) -> SamplingConfig:

@@ -5,12 +5,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from sundae.cli import main
 from sundae.cli.refine import unified_diff
+from sundae.cli.writing import read_text
 from test_model import model_of
 from training.corpora import sentence_corpus
 
@@ -248,6 +250,7 @@ def test_every_text_template_and_window_is_in_the_trace(folder: str, tmp_path: P
         (["generate", "--trace", "/tmp"], 3),
         (["refine", "/tmp"], 3),
         (["refine", "./nofile"], 3),
+        (["refine", "draft.en"], 3),
         (["refine", "the cat", "--suggest", "2", "--diff"], 2),
         (["fill", "the [[1w]] cat", "--allow", "1="], 2),
         (["fill", "the [[1w]] cat", "--allow", "1=two words"], 2),
@@ -404,3 +407,12 @@ def test_threads_are_torch_s_own_unless_they_are_given():
             check=True,
         )
         assert child.stdout.strip() == expected
+
+
+def test_a_text_may_come_through_a_pipe_with_a_name(tmp_path: Path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_text("the cat sees.\n", encoding="utf-8"))
+    writer.start()
+    assert read_text(str(pipe)) == "the cat sees.\n"
+    writer.join()

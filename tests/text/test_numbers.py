@@ -59,6 +59,8 @@ def test_which_numbers_a_translation_must_keep(text: str, numbers: list[str]):
         ("20 degrees", "-20 Grad", ["20"]),
         ("+20 degrees", "20 Grad", []),
         ("20 km", "20km", []),
+        ("80 years", "80er Jahre", []),
+        ("number 80", "nummer80", ["80"]),
         ("1,234 and 1234", "1234 und 1,234", []),
         ("30 100", "30 100", []),
         ("30,100 and 100", "30 100", ["30,100"]),

@@ -48,19 +48,22 @@ class Command:
         """Translate all sources, then prepare the corpus."""
         from sundae.model import load_model
         from sundae.text.corpus import Corpus
+        from sundae.text.writer import require_free
 
         use_threads(self.threads)
-        if self.out.exists() and not self.force:
-            raise UsageError(f"{self.out} exists", hint="another --out, or --force to replace it")
+        require_free(self.out, force=self.force)
+        if self.out.resolve() == self.corpus.resolve():
+            raise UsageError(f"--out {self.out}", why="that is the corpus to be distilled", hint="another --out")
         corpus = Corpus.open(self.corpus)
         if corpus.kind != "parallel":
             raise UsageError(f"{self.corpus} is a corpus of {corpus.kind}", why="only pairs can be distilled")
         teacher = load_model(self.teacher)
         if not teacher.config.network.translates:
             raise UsageError(f"--teacher {self.teacher}", why="it does not translate")
-        done = self.out.with_name(f"{self.out.name}.translations")
+        place = self.out.resolve()
+        done = place.with_name(f"{place.name}.translations")
         translations = self._translate(teacher, _texts(corpus, "train", "source"), done)
-        self._prepare(corpus, translations)
+        self._prepare(corpus, translations, teacher=_fingerprint(teacher))
         done.unlink()
         sys.stdout.write(f"{self.out}\n")
 
@@ -78,9 +81,13 @@ class Command:
         made_of = json.dumps(facts)
         kept = done.read_bytes() if done.exists() else b""
         kept = kept[: kept.rfind(b"\n") + 1]  # a torn last line goes
-        head, *whole = kept.decode().split("\n")[:-1] if kept else [made_of]
+        try:
+            head, *whole = kept.decode().split("\n")[:-1] if kept else [made_of]
+        except UnicodeDecodeError as error:
+            raise DataError(f"{done} is damaged", why=f"byte {error.start} is no UTF-8", hint="remove it") from None
         if head != made_of or len(whole) > len(sources):
-            raise DataError(f"{done} holds other translations", why="of another corpus or teacher", hint="remove it")
+            why = "of another corpus, teacher or beam"
+            raise DataError(f"{done} holds other translations", why=why, hint="remove it")
         with done.open("ab") as file:
             file.truncate(len(kept))
             if not kept:
@@ -99,7 +106,7 @@ class Command:
                     sys.stderr.write(f"translated {len(whole)}/{len(sources)}\n")
         return whole
 
-    def _prepare(self, corpus: "Corpus", translations: list[str]) -> None:
+    def _prepare(self, corpus: "Corpus", translations: list[str], *, teacher: int) -> None:
         from sundae.text.prepare import prepare
         from sundae.text.recipe import Recipe
 
@@ -128,6 +135,13 @@ class Command:
                 canvas=corpus.canvas,
                 long="crop",
                 force=self.force,
+                origin={
+                    "made by": "sundae distill",
+                    "corpus": str(self.corpus),
+                    "teacher": str(self.teacher),
+                    "teacher_crc32": teacher,
+                    "beam": self.beam,
+                },
             )
             prepare(recipe)
 

@@ -12,6 +12,7 @@ from tyro.conf import Positional, arg, subcommand
 from sundae.cli.writing import (
     read_file,
     require_folder,
+    require_others,
     require_writable,
     say,
     split_lines,
@@ -62,6 +63,8 @@ class _Reporting:
         use_threads(self.threads)
         if self.out is not None and (self.out / "report.json").exists():
             raise UsageError(f"{self.out} holds a report", why="it is never overwritten", hint="another --out")
+        if self.out is not None and self.out.exists() and not self.out.is_dir():
+            raise UsageError(f"--out {self.out}", why="it is a file; a folder is wanted")
         if self.out is not None:
             require_writable(self.out)
 
@@ -124,17 +127,25 @@ class Translation(_Reporting):
         self.prepare()
         corpus_bleu(references, references)  # is it installed?  Better asked now than after an hour
         require_folder(self.hypotheses)
+        require_others(self.hypotheses, self.source, self.reference)
         model = load_model(self.model)
         grid = _combinations(self.overrides)
-        if not isinstance(model, Sundae):
+        if isinstance(model, Sundae):
+            given = [each for each in self.overrides if each.startswith("baseline.")]
+            if given:
+                raise UsageError(given[0], why=f"{self.model} is a SUNDAE model", hint="sampling.*")
+        else:
             given = [each for each in self.overrides if each.startswith("sampling.")]
-            given += [flag for flag in ("lengths", "rank") if getattr(self, flag) not in (None, 1)]
+            given += [f"--{flag}" for flag in ("lengths", "rank") if getattr(self, flag) not in (None, 1)]
+            given += ["--free-numbers"] if self.free_numbers else []
             if given:
                 raise UsageError(given[0], why=f"{self.model} is not a SUNDAE model")
         if len(grid) > 1 and self.hypotheses is not None:
             raise UsageError("--hypotheses", why=f"there are {len(grid)} translations of each source")
 
         configured = {each: _configured(model, each) for each in grid}  # what is wrong is said before any work
+        if any(config.sampling.steps < 1 for config in configured.values()):
+            raise UsageError("sampling.steps=0", why="must be at least 1")
 
         def translate(overrides: tuple[str, ...]) -> "list[Written]":
             config, told = configured[overrides], _told("translated")
@@ -209,6 +220,8 @@ class Steps(_Reporting):
 
         if self.steps < 1:
             raise UsageError(f"-T {self.steps}", why="must be at least 1")
+        if not self.temperatures:
+            raise UsageError("--temperatures", why="there must be at least one")
         every = zip(*read_pairs(self.source, self.reference), strict=True)
         pairs = [(source, reference) for source, reference in every if source.strip()]
         if not pairs:
@@ -219,6 +232,8 @@ class Steps(_Reporting):
         if self.out is not None:
             require_matplotlib()
         model = Sundae.from_pretrained(self.model)
+        if not model.config.network.translates:
+            raise UsageError(f"--model {self.model}", why="it does not translate")
         samplings = [
             replace(model.config.sampling, steps=self.steps, temperature=temperature, final_temperature=-1.0)
             for temperature in self.temperatures
@@ -319,6 +334,8 @@ class Blanks(_Reporting):
             raise UsageError(f"-n {self.count} --candidates {self.candidates}", why="must be at least 0 and 1")
         texts = read_texts(self.texts)
         self.prepare()
+        require_folder(self.fills)
+        require_others(self.fills, self.texts)
         model = load_model(self.model)
         if isinstance(model, MaskPredictTranslator):
             raise UsageError(f"{self.model} only translates")

@@ -13,6 +13,7 @@ from tyro.conf import Positional, arg
 from sundae.cli.writing import ChainFlags, read_text, say, split_lines, split_words
 from sundae.config import RankName
 from sundae.errors import DataError, UsageError
+from sundae.text.placeables import take_out
 
 if TYPE_CHECKING:
     from sundae.decoding.refine import Refined, Refinery, Suggestion
@@ -30,9 +31,9 @@ class Command(ChainFlags):
     suspicion: Annotated[float, arg(metavar="N")] = 50.0
     """A token may change if another is N times likelier there; less finds more mistakes, and more that are none."""
     edits: Annotated[int | None, arg(metavar="N")] = None
-    """Change at most N tokens."""
+    """Change at most N tokens, with --source of each line."""
     edit_share: Annotated[float | None, arg(metavar="SHARE")] = None
-    """Change at most this share of the tokens."""
+    """Change at most this share of the tokens, with --source of each line."""
     candidates: Annotated[int, arg(metavar="N")] = 4
     """Chains to run for each sentence; the best result, or the draft itself, is kept."""
     rank: RankName = "per-token"
@@ -70,6 +71,7 @@ class Command(ChainFlags):
         if isinstance(model, AutoregressiveTwin):
             raise UsageError(f"{self.model} cannot refine", why="it writes from left to right")
         readers = self._readers(model, draft)
+        lines = self.source is not None and bool(draft)
         if self.suggest:
             self._suggest(readers)
             return
@@ -88,7 +90,10 @@ class Command(ChainFlags):
         before, refined = _joined(parts)
         if self.diff and not refined.edits:
             say("nothing was changed")
-        self.write(self._result(before, refined, ended=self.source is not None and bool(draft)))
+        if lines:  # each has its end, the last one too
+            refined = replace(refined, text=refined.text + "\n")
+            before += "\n" * draft.endswith("\n")
+        self.write(self._result(before, refined))
         self.save_trace(looking, "refine", sampling, refined.origins)
 
     def _readers(self, model: "Sundae", draft: str) -> "list[Refinery]":
@@ -101,13 +106,20 @@ class Command(ChainFlags):
         if len(drafts) != len(sources):
             raise DataError(f"{len(drafts)} lines of draft and {len(sources)} of source", why="there must be as many")
         readers: list[Refinery] = []
+        too_long: list[int] = []
         for number, (line, source) in enumerate(zip(drafts, sources, strict=True), start=1):
             try:
-                readers.append(model.proof_reader(line, source=source))
+                fits = model.draft_length(line) <= model.config.network.canvas
+                readers.append(model.proof_reader(line, source=source, closed=not fits))
             except UsageError as error:
                 raise DataError(f"line {number}: {error.what}", why=error.why, hint=error.hint) from None
+            too_long += [] if fits else [number]
+        if too_long:
+            room = f"more than the {model.config.network.canvas} tokens of the model's canvas"
+            stay = f"{len(too_long)} of {len(drafts)} drafts stay as they are"
+            say(f"{stay}: with {room}, tags and addresses counted (the first is line {too_long[0]})")
         longest = model.config.network.longest_source
-        cropped = sum(len(model.tokenizer.encode(source)) > longest for source in sources)
+        cropped = sum(len(model.tokenizer.encode(take_out(source)[0])) > longest for source in sources)
         if cropped:
             say(f"{cropped} of {len(sources)} sources have more than {longest} tokens and were cropped")
         return readers
@@ -123,8 +135,8 @@ class Command(ChainFlags):
         text = "\n".join(reader.text for reader in readers)
         self.write(self._suggestions(sorted(least, key=lambda each: each.begin), text))
 
-    def _result(self, before: str, refined: "Refined", *, ended: bool) -> str:
-        """As text, JSON or a difference; of lines that were refined apart, each is `ended`, the last one too."""
+    def _result(self, before: str, refined: "Refined") -> str:
+        """As text, JSON or a difference."""
         if self.json:
             edits = [{"begin": b, "end": e, "before": before[b:e], "after": new} for b, e, new in refined.edits]
             figures = {
@@ -132,9 +144,10 @@ class Command(ChainFlags):
                 "draft_score": _rounded(refined.draft_score),
                 "network_calls": refined.network_calls,
             }
-            return json.dumps({"text": refined.text, "edits": edits, **figures}, ensure_ascii=False) + "\n"
+            text = refined.text if self.source is None else refined.text.removesuffix("\n")
+            return json.dumps({"text": text, "edits": edits, **figures}, ensure_ascii=False) + "\n"
         if not self.diff:
-            return refined.text + ("\n" if ended or (refined.text and not refined.text.endswith("\n")) else "")
+            return refined.text + ("\n" if refined.text and not refined.text.endswith("\n") else "")
         if self.output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
             return coloured_diff(before, refined.text) + "\n"
         return unified_diff(before, refined.text)

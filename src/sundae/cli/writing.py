@@ -94,6 +94,13 @@ def require_folder(*files: Path | None) -> None:
             require_writable(path)
 
 
+def require_others(output: Path | None, *inputs: Path) -> None:
+    """Refuse to write over what is read."""
+    for path in inputs:
+        if output is not None and output.exists() and path.exists() and output.samefile(path):
+            raise UsageError(f"cannot write {output}", why="that is one of the files to be read", hint="another file")
+
+
 def require_writable(path: Path) -> None:
     """Refuse a place, or one yet to be made, in whose folder nothing can be written."""
     folder = path.resolve()
@@ -363,7 +370,11 @@ def read_all() -> str:
     return text.removeprefix("\ufeff")
 
 
-_LIKE_A_FILE = re.compile(r"(\.{0,2}|~)/\S*|\S+\.(txt|md|tsv|csv|jsonl?|docx?|odt|rtf|pdf|html?)")
+_LIKE_A_FILE = re.compile(
+    r"(\.{0,2}|~)/\S*"
+    r"|\S+\.(txt|md|tsv|csv|jsonl?|docx?|odt|rtf|pdf|html?|src|tgt|ref|hyp"
+    r"|[a-z]{2})"  # a language: train.en
+)
 
 
 def read_text(argument: str) -> str:
@@ -373,9 +384,9 @@ def read_text(argument: str) -> str:
     try:
         if argument and Path(argument).is_dir():
             raise DataError(f"{argument} is a folder", why="a file or a text is wanted")
-        if not Path(argument).is_file():
+        if not Path(argument).exists():
             if _LIKE_A_FILE.fullmatch(argument):
-                raise DataError(f"there is no file {argument}")
+                raise DataError(f"there is no file {argument}", hint="- and standard input, if it is a text")
             return argument
     except OSError:  # longer than any file name
         return argument

@@ -107,10 +107,13 @@ class _Stretch:
 class Refinery:
     """A draft in stretches that fit the canvas, ready to be judged and improved.
 
-    Tags, addresses and numbers are locked.  The translation of a `source` is not cut into sentences.
+    Tags, addresses and numbers are locked; of a `closed` draft everything is, however long it is.  The translation of
+    a `source` is not cut into sentences.
     """
 
-    def __init__(self, draft: str, desk: Desk, *, denoiser: Denoiser, source: str | None = None) -> None:
+    def __init__(
+        self, draft: str, desk: Desk, *, denoiser: Denoiser, source: str | None = None, closed: bool = False
+    ) -> None:
         self.desk, self.denoiser, self.source = desk, denoiser, source
         parts: list[tuple[str, bool]] = []
         for segment in parse_template(draft).segments:
@@ -125,7 +128,7 @@ class Refinery:
         locked += [found.span() for found in _LIST_MARK.finditer(self.text)]
         # One space before a lock belongs to it, as before a blank: the tokens of a word begin with their space.
         self.locks = [(begin - self.text[:begin].endswith(" "), end) for begin, end in locked]
-        self.stretches = self._cut()
+        self.stretches = [] if closed else self._cut()
 
     def _cut(self) -> list[_Stretch]:
         """Sentences; one that does not fit in pieces; and for a model of running text, what stands around them."""

@@ -116,7 +116,7 @@ class Translator:
         again = [
             number
             for number, (source, own) in enumerate(zip(sources, found, strict=True))
-            if any(self.settings.lacking(source, each.text) for each in own)
+            if any(self.settings.lacking(source, each.text) for each in own[: self.settings.count])
         ]
         if again:
             rows = torch.tensor(again)
@@ -125,7 +125,7 @@ class Translator:
             locked = self._run((encoded[0][rows], encoded[1][rows]), some, self._grown(halves[rows], words), words)
             for number, own in zip(again, locked, strict=True):
                 found[number] = self._merged(sources[number], found[number], own)
-        return found
+        return [own[: self.settings.count] for own in found]
 
     def _words(self, source: str, translation: str) -> tuple[str, ...]:
         """What is to be locked: what the vocabulary can write, a number in the form that the translation gave it."""
@@ -143,11 +143,14 @@ class Translator:
         return torch.cat([halves, (halves + more).clamp(max=(self.network.config.canvas + 1) // 2)], dim=1)
 
     def _merged(self, source: str, free: list[Written], locked: list[Written]) -> list[Written]:
+        """What lacks least comes first, by score; a best translation that lacks nothing stays the best."""
         spent = max(each.network_calls for each in free)
         dearer = [replace(each, network_calls=each.network_calls + spent) for each in locked]
         every = list({each.text: each for each in (*free, *dearer)}.values())
-        every.sort(key=lambda each: (len(self.settings.lacking(source, each.text)), -each.score))
-        return every[: self.settings.count]
+        ranked = sorted(every, key=lambda each: (len(self.settings.lacking(source, each.text)), -each.score))
+        if self.settings.lacking(source, free[0].text):
+            return ranked
+        return [free[0], *(each for each in ranked if each.text != free[0].text)]
 
     @torch.no_grad()
     def score(self, sources: Sequence[str], texts: Sequence[str]) -> list[float]:
@@ -234,10 +237,13 @@ class Translator:
                 scored=self.settings.scored or len(orders) > len(sources),
                 spare=self.settings.spare,
             )
+        by: RankName = "score" if tried == 1 else "per-token"
+        if not any(needed):  # of places for words most would agree on the end, where they disturb least
+            by = self.settings.by or by
         found: list[list[Written]] = []
         begin = 0
         for source, count in zip(sources, counts, strict=True):
-            found.append(self._ranked(source, outcomes[begin : begin + count], by_score=tried == 1))
+            found.append(self._ranked(source, outcomes[begin : begin + count], by=by))
             begin += count
         return found
 
@@ -251,13 +257,13 @@ class Translator:
         # Where there is no room for all, there may be for fewer.
         return list(different)[:PLACES] or (self._layouts(width, words[:-1]) if len(words) > 1 else [])
 
-    def _ranked(self, source: str, outcomes: Sequence[Outcome], *, by_score: bool) -> list[Written]:
+    def _ranked(self, source: str, outcomes: Sequence[Outcome], *, by: RankName) -> list[Written]:
         texts = [self._text(outcome.tokens) for outcome in outcomes]
         order = rank(
             texts,
             scores=[outcome.score for outcome in outcomes],
             lengths=[outcome.length for outcome in outcomes],
-            by=self.settings.by or ("score" if by_score else "per-token"),
+            by=by,
         )
         return [
             Written(
@@ -267,7 +273,7 @@ class Translator:
                 outcomes[index].network_calls,
                 origins=outcomes[index].origins(source=source),
             )
-            for index in order[: self.settings.count]
+            for index in order
         ]
 
     def _text(self, tokens: list[int]) -> str:

@@ -63,8 +63,12 @@ def _is_word(character: str) -> bool:
 
 
 def _forms(text: str) -> list[re.Match[str]]:
-    """All that may be a number of a translation; 1 234 may be one or two, and is last taken for one."""
-    return [*_NUMBER.finditer(text), *_SPACED.finditer(text)]
+    """All that may be a number of a translation; 1 234 may be one or two, and is last taken for one.
+
+    A word may follow, as in 80er, but not go before: no number is kept in nummer80.
+    """
+    every = [*_NUMBER.finditer(text), *_SPACED.finditer(text)]
+    return [found for found in every if not _is_word(text[found.start() - 1 : found.start()])]
 
 
 def _same(number: str, other: str) -> bool:

@@ -61,6 +61,7 @@ def prepare(recipe: Recipe, *, report: Report | None = None) -> Corpus:
             "splits": splits,
             "inputs": watcher.facts(),
             "settings": _settings(recipe),
+            **_origin(recipe),
             "files": {
                 path.relative_to(folder).as_posix(): file_facts(path)
                 for path in sorted(folder.rglob("*"))
@@ -126,6 +127,14 @@ class _Watcher:
             {"name": file.name, "bytes": file.size, "sha256": self._hashes[id(file)].hexdigest()}
             for file in self._files
         ]
+
+
+def _origin(recipe: Recipe) -> dict[str, Any]:
+    """In place of the names of inputs that nobody will find again: what they were made from."""
+    if recipe.origin is None:
+        return {}
+    settings = _settings(recipe) | {"validation_from": [path.name for path in recipe.validation_from]}
+    return {"settings": settings, "inputs": [], "origin": dict(recipe.origin)}
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:

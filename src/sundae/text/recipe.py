@@ -1,6 +1,6 @@
 """What `sundae prepare` is asked to make, checked before any work is done."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -48,6 +48,8 @@ class Recipe:
     unique: bool = False
     validation: str = ""
     validation_from: tuple[Path, ...] = ()
+    origin: Mapping[str, object] | None = None
+    """Of inputs that a program made for this alone: what from.  Where they lay is then of no interest."""
     exclude: tuple[Path, ...] = ()
     seed: int = 0
     force: bool = False

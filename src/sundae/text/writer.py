@@ -111,7 +111,7 @@ def file_facts(path: Path) -> dict[str, object]:
 def new_folder(target: Path, *, force: bool) -> Iterator[Path]:
     """A temporary folder beside `target` that takes its place at the end, and is removed when something goes wrong."""
     target = target.resolve()
-    _refuse_occupied(target, force=force)
+    require_free(target, force=force)
     temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}.partial"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -126,13 +126,16 @@ def new_folder(target: Path, *, force: bool) -> Iterator[Path]:
         raise DataError(f"cannot write {target}", why=error.strerror or str(error)) from error
 
 
-def _refuse_occupied(target: Path, *, force: bool) -> None:
+def require_free(target: Path, *, force: bool) -> None:
+    """Refuse a place that is taken; with `force` one that a corpus does not take."""
     if not target.exists():
         return
     if not force:
         raise UsageError(f"{target} exists", hint="another --out, or --force to replace it")
     ours = {TOKENIZER_FILE, CORPUS_FILE, *SPLITS}
-    foreign = sorted(entry.name for entry in target.iterdir() if entry.name not in ours) if target.is_dir() else ["."]
+    if not target.is_dir():
+        raise UsageError(f"--force will not replace {target}", why="it is not a corpus but a file")
+    foreign = sorted(entry.name for entry in target.iterdir() if entry.name not in ours)
     if foreign:
         raise UsageError(f"--force will not replace {target}", why=f"it is not a corpus: it holds {foreign[0]}")
 
