@@ -121,3 +121,12 @@ def test_the_interval_of_one_system_has_its_score_and_signature():
     assert found.score.low < found.score.value < found.score.high
     assert found.score.value == pytest.approx(tokenised_bleu(better, references).score)
     assert "tok:none" in found.signature
+
+
+def test_text_that_looks_tokenised_is_warned_of_unless_one_is_to_be_quiet(caplog: pytest.LogCaptureFixture):
+    tokenised = ["the cat sees the dog ."] * 200
+    loud = corpus_bleu(tokenised, tokenised)
+    assert "tokenized" in caplog.text
+    caplog.clear()
+    assert corpus_bleu(tokenised, tokenised, quiet=True) == loud
+    assert not caplog.text

@@ -251,10 +251,10 @@ def _bleu_validation(command: "Command", config: RunConfig, corpus: Corpus, trai
     model = as_model(trainer.network, tokenizer, config)
 
     def validate_bleu() -> dict[str, Any]:
-        bleu = corpus_bleu([each.text for each in model.translate(sources)], references)
+        bleu = corpus_bleu([each.text for each in model.translate(sources)], references, quiet=True)
         return {"bleu": bleu.score, "signature": bleu.signature, "sentences": len(sources)}
 
-    corpus_bleu(references, references)  # is it installed?  Better asked now than after an hour
+    corpus_bleu(references, references, quiet=True)  # is it installed?  Better asked now than after an hour
     return validate_bleu
 
 

@@ -48,9 +48,12 @@ class BleuComparison:
     signature: str
 
 
-def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Bleu:
-    """Cased BLEU with the 13a tokenisation, one reference for each hypothesis."""
-    return _corpus_bleu(hypotheses, references, tokenised=False)
+def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], *, quiet: bool = False) -> Bleu:
+    """Cased BLEU with the 13a tokenisation, one reference for each hypothesis.
+
+    sacreBLEU warns of text that looks tokenised already, unless it is to be `quiet`.
+    """
+    return _corpus_bleu(hypotheses, references, tokenised=False, quiet=quiet)
 
 
 def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Bleu:
@@ -123,14 +126,14 @@ def score_of_counts(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array(scores)
 
 
-def _corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], *, tokenised: bool) -> Bleu:
+def _corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], *, tokenised: bool, quiet: bool = False) -> Bleu:
     _check(hypotheses, references)
-    metric = _metric(tokenised=tokenised)
+    metric = _metric(tokenised=tokenised, quiet=quiet)
     result = metric.corpus_score(list(hypotheses), [list(references)])
     return Bleu(float(result.score), str(metric.get_signature()))
 
 
-def _metric(*, tokenised: bool, effective_order: bool = False) -> "BLEU":
+def _metric(*, tokenised: bool, effective_order: bool = False, quiet: bool = False) -> "BLEU":
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError:
@@ -138,7 +141,7 @@ def _metric(*, tokenised: bool, effective_order: bool = False) -> "BLEU":
     if tokenised:
         # force: sacreBLEU would warn of text that looks tokenised, and here it is.
         return BLEU(tokenize="none", lowercase=True, force=True, effective_order=effective_order)
-    return BLEU(effective_order=effective_order)
+    return BLEU(effective_order=effective_order, force=quiet)
 
 
 def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
