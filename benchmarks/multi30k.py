@@ -25,7 +25,7 @@ VOCABULARY = 6000
 SMALL = 8_000
 """Updates of the small budget: 16 million target positions, pads included."""
 WIDE = ["network.width=256", "network.hidden=512", "network.heads=8"]
-"""The full budget is for a network of twice the width: a denoiser of the presets' size underfits (docs/log.md)."""
+"""The full budget is time, spent on a network of twice the width: one of the presets' size underfits (docs/log.md)."""
 AGAIN = ["training.learning_rate=2e-3", "training.warmup_steps=200"]
 """A second phase starts from the first one's weights with a high rate again."""
 WATCHED = 200
@@ -40,7 +40,7 @@ def small(preset: str = "multi30k", corpus: str = "ende", *changes: str, network
 RUNS: dict[str, Run] = {
     "ar": Run("multi30k-ar"),
     "ar-wide": Run("multi30k-ar", changes=WIDE),
-    "sundae": Run("multi30k", changes=[*WIDE, "training.steps=10000", "sampling.candidates=4"], watched=WATCHED),
+    "sundae": small("multi30k", "ende", *WIDE),
     "sundae-distilled": Run(
         "multi30k",
         "ende-distilled",
