@@ -1,6 +1,7 @@
 """Files that are never half written."""
 
 import os
+import shutil
 from pathlib import Path
 
 
@@ -27,3 +28,19 @@ def flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def take_place(temporary: Path, target: Path) -> None:
+    """Give a finished folder its name; what had it before is removed only then."""
+    if target.exists():
+        aside = temporary.with_suffix(".old")
+        target.rename(aside)
+        try:
+            temporary.rename(target)
+        except BaseException:
+            aside.rename(target)
+            raise
+        shutil.rmtree(aside)
+    else:
+        temporary.rename(target)
+    flush(target.parent)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sundae.config import RunConfig, read_config
 from sundae.errors import CapabilityError, DataError, UsageError
-from sundae.files import write_whole
+from sundae.files import take_place, write_whole
 from sundae.text.tokenizer import Tokenizer, load_tokenizer
 
 SHIPPED = Path(__file__).parent / "models"
@@ -82,13 +82,7 @@ def write_model(
         write_whole(temporary / "model.safetensors", save(weights, metadata={"format": "pt"}))
         model.tokenizer.save(temporary / "tokenizer.json")
         (temporary / "README.md").write_text(card or model_card(model.config), encoding="utf-8")
-        if folder.exists():
-            before = folder.with_name(f".before-{folder.name}-{os.getpid()}")
-            folder.rename(before)
-            temporary.rename(folder)
-            shutil.rmtree(before)
-        else:
-            temporary.rename(folder)
+        take_place(temporary, folder)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise DataError(f"cannot write the model to {folder}", why=str(error)) from None

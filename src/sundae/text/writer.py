@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sundae.errors import DataError, UsageError
-from sundae.files import flush
+from sundae.files import flush, take_place
 from sundae.text.envelope import FILE_NAME as TOKENIZER_FILE
 
 CORPUS_FILE = "corpus.json"
@@ -119,7 +119,7 @@ def new_folder(target: Path, *, force: bool) -> Iterator[Path]:
         try:
             yield temporary
             _sync_tree(temporary)
-            _take_place(temporary, target)
+            take_place(temporary, target)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
@@ -145,18 +145,3 @@ def _sync_tree(folder: Path) -> None:
     for here, _, names in os.walk(folder):
         for path in (*(Path(here, name) for name in names), Path(here)):
             flush(path)
-
-
-def _take_place(temporary: Path, target: Path) -> None:
-    if target.exists():
-        aside = temporary.with_suffix(".old")
-        target.rename(aside)
-        try:
-            temporary.rename(target)
-        except BaseException:
-            aside.rename(target)
-            raise
-        shutil.rmtree(aside)
-    else:
-        temporary.rename(target)
-    flush(target.parent)
