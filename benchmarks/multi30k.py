@@ -22,7 +22,7 @@ from sundae.measure.plots import Series, plot
 from sundae.measure.report import Cell, Table
 
 VOCABULARY = 6000
-SMALL = 8_000
+SMALL = 16_000
 """Updates of the small budget: 16 million target positions, pads included."""
 WIDE = ["network.width=256", "network.hidden=512", "network.heads=8"]
 """The full budget is time, spent on a network of twice the width: one of the presets' size underfits (docs/log.md)."""
@@ -44,7 +44,7 @@ RUNS: dict[str, Run] = {
     "sundae-distilled": Run(
         "multi30k",
         "ende-distilled",
-        [*WIDE, *AGAIN, "training.steps=3000", "objective.label_smoothing=0.0"],
+        [*WIDE, *AGAIN, "training.steps=6000", "objective.label_smoothing=0.0"],
         after="sundae",
     ),
     "l12-0": small(),
@@ -53,7 +53,7 @@ RUNS: dict[str, Run] = {
     "cmlm": small("multi30k", network="cmlm"),
     "l13": small("multi30k", "ende", "objective.unroll_steps=3"),
     # One canvas for all, and as many sentences in an update as the others have on average.
-    "no-length": small("multi30k", "ende-40", "network.length_prediction=false", "training.batch_tokens=3480"),
+    "no-length": small("multi30k", "ende-40", "network.length_prediction=false", "training.batch_tokens=1740"),
     "deen": small("multi30k", "deen"),
     "enfr": small("multi30k", "enfr"),
     "deen-ar": small("multi30k-ar", "deen"),

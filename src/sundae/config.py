@@ -80,6 +80,8 @@ class NetworkConfig:
     length_hidden: int = 128
     length_blocks: int = 6
     dropout: float = 0.1
+    scale_embedding: bool = False
+    """Inputs times sqrt(width), as in Vaswani et al. (2017); models of the first versions did without."""
 
     def __post_init__(self) -> None:
         _require(self.vocabulary_size >= 2, "network.vocabulary_size", self.vocabulary_size, "must be at least 2")

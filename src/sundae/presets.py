@@ -37,6 +37,7 @@ _WMT14_ENDE = RunConfig(
         length_hidden=128,
         length_blocks=6,
         dropout=0.1,
+        scale_embedding=True,
     ),
     objective=ObjectiveConfig(unroll_steps=2, label_smoothing=0.1),
     training=TrainingConfig(
@@ -69,7 +70,14 @@ _WMT14_ENDE = RunConfig(
 # Section 3.2, Unconditional Text Generation (Qualitative): "the same as the decoder part, but much larger".
 _C4_32 = RunConfig(
     network=NetworkConfig(
-        vocabulary_size=32_000, canvas=32, width=1024, hidden=4096, heads=16, decoder_layers=24, dropout=0.1
+        vocabulary_size=32_000,
+        canvas=32,
+        width=1024,
+        hidden=4096,
+        heads=16,
+        decoder_layers=24,
+        dropout=0.1,
+        scale_embedding=True,
     ),
     objective=ObjectiveConfig(unroll_steps=2),
     training=TrainingConfig(
@@ -143,11 +151,12 @@ _MULTI30K_AR = RunConfig(
         encoder_layers=4,
         source_positions=64,
         dropout=0.3,
+        scale_embedding=True,
     ),
     objective=ObjectiveConfig(label_smoothing=0.1),
     training=TrainingConfig(
-        steps=12_000,
-        batch_tokens=2000,
+        steps=24_000,
+        batch_tokens=1000,
         optimiser="muon",
         learning_rate=5e-3,
         warmup_steps=1000,
@@ -156,9 +165,9 @@ _MULTI30K_AR = RunConfig(
         weight_decay=1e-4,
         clip=1.0,
         average_last=10,
-        log_every=50,
-        validate_every=1000,
-        checkpoint_every=250,
+        log_every=100,
+        validate_every=2000,
+        checkpoint_every=400,
     ),
     data=DataConfig(
         kind="parallel",
@@ -184,7 +193,7 @@ _TATOEBA = replace(
     network=replace(
         _MULTI30K.network, vocabulary_size=8000, canvas=48, width=192, hidden=512, source_positions=48, dropout=0.1
     ),
-    training=replace(_MULTI30K.training, steps=15_000),
+    training=replace(_MULTI30K.training, batch_tokens=2000, steps=12_000),
     sampling=replace(_MULTI30K.sampling, candidates=4),
     data=DataConfig(
         kind="parallel",

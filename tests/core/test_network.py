@@ -161,6 +161,23 @@ def test_one_embedding_serves_source_target_and_output(translator: Transformer):
     assert big == ["embedding.weight"]
 
 
+def test_inputs_but_not_logits_are_scaled_by_the_root_of_the_width():
+    text = random_tokens(2, 8)
+    inside = torch.ones_like(text, dtype=torch.bool)
+
+    def what_enters(translator: Transformer) -> list[torch.Tensor]:
+        seen: list[torch.Tensor] = []
+        for stack in (translator.encoder, translator.decoder):
+            next(iter(stack.children())).register_forward_pre_hook(lambda _, x: seen.append(x[0]))
+        translator(text, memory=remembered(translator, text, inside, torch.tensor([3, 3])))
+        return seen
+
+    scaled, plain = build(encoder_layers=1, scale_embedding=True), build(encoder_layers=1)
+    for large, small in zip(what_enters(scaled), what_enters(plain), strict=True):
+        assert close(large, 4 * small)
+    assert torch.equal(scaled.logits(torch.ones(16)), plain.logits(torch.ones(16)))
+
+
 def test_dropout_differs_between_passes_and_is_off_in_evaluation():
     network = build(dropout=0.5)
     text = random_tokens(1, 8)

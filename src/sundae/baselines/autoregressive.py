@@ -57,7 +57,7 @@ class Autoregressive(Transformer):
         marked = (tokens >= vocabulary_size)[..., None]
         words = self.embedding(tokens.clamp(max=vocabulary_size - 1))
         marks = self.marks((tokens - vocabulary_size).clamp(min=0))
-        x = self.dropout(torch.where(marked, marks, words) + self.positions.weight[begin : begin + length])
+        x = self.enter(torch.where(marked, marks, words), self.positions.weight[begin : begin + length])
         earlier = None
         if length > 1:
             slots = torch.arange(begin + length, device=tokens.device)

@@ -45,7 +45,7 @@ class MaskedTransformer(Transformer):
         assert memory is not None, "this network translates: it needs a source"
         words = self.embedding(tokens.clamp(max=self.mask - 1))
         masked = (tokens == self.mask)[..., None]
-        x = self.dropout(torch.where(masked, self.mask_row, words) + self.positions.weight[: tokens.shape[1]])
+        x = self.enter(torch.where(masked, self.mask_row, words), self.positions.weight[: tokens.shape[1]])
         for block, source in zip(self.decoder, memory, strict=True):
             x = block(x, inside=inside, source=source)
         return self.norm(x)

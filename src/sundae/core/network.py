@@ -137,6 +137,7 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         width = config.width
+        self.input_scale = width**0.5 if config.scale_embedding else 1.0
         self.embedding = nn.Embedding(config.vocabulary_size, width)  # tied: source, target and output
         self.positions = nn.Embedding(config.canvas, width)
         self.decoder = nn.ModuleList(Block(config, cross=config.translates) for _ in range(config.decoder_layers))
@@ -161,8 +162,9 @@ class Transformer(nn.Module):
             if name.endswith(("out.weight", "narrow.weight")):
                 weight.data.mul_((2 * config.decoder_layers) ** -0.5)
 
-    def _embed(self, tokens: Int[Tensor, "batch length"], positions: nn.Embedding) -> Tensor:
-        return self.dropout(self.embedding(tokens) + positions.weight[: tokens.shape[1]])
+    def enter(self, words: Float[Tensor, "batch length width"], positions: Float[Tensor, "length width"]) -> Tensor:
+        """What the first layer sees: inputs as large as what the layers will add to them."""
+        return self.dropout((words + positions) * self.input_scale)
 
     def encode(
         self, source: Int[Tensor, "sources length"], *, inside: Bool[Tensor, "sources length"]
@@ -171,7 +173,7 @@ class Transformer(nn.Module):
 
         Paper: sec. 3.1; app. B.
         """
-        x = self._embed(source, self.source_positions)
+        x = self.enter(self.embedding(source), self.source_positions.weight[: source.shape[1]])
         for block in self.encoder:
             x = block(x, inside=inside)
         return self.source_norm(x)
@@ -189,7 +191,7 @@ class Transformer(nn.Module):
         """
         if self.config.length_prediction:
             assert half is not None, "a network with length prediction needs the (halved) target length"
-            slot = self.length_slot(half.clamp(max=self.config.length_classes) - 1)
+            slot = self.length_slot(half.clamp(max=self.config.length_classes) - 1) * self.input_scale
             encodings = torch.cat([slot[:, None], encodings], dim=1)
             inside = F.pad(inside, (1, 0), value=True)
         blocks = [cast(Block, block) for block in self.decoder]
@@ -204,7 +206,7 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch length width"]:
         """The last hidden state; `inside` is False beyond a row's canvas, None where every canvas fills the width."""
         assert (memory is not None) == self.config.translates, "a translating network needs a source, others have none"
-        x = self._embed(tokens, self.positions)
+        x = self.enter(self.embedding(tokens), self.positions.weight[: tokens.shape[1]])
         for block, source in zip(self.decoder, memory or [None] * len(self.decoder), strict=True):
             x = block(x, inside=inside, source=source)
         return self.norm(x)
