@@ -193,7 +193,7 @@ _TATOEBA = replace(
     network=replace(
         _MULTI30K.network, vocabulary_size=8000, canvas=48, width=192, hidden=512, source_positions=48, dropout=0.1
     ),
-    training=replace(_MULTI30K.training, batch_tokens=2000, steps=12_000),
+    training=replace(_MULTI30K.training, steps=16_000),
     sampling=replace(_MULTI30K.sampling, candidates=4),
     data=DataConfig(
         kind="parallel",
