@@ -5,7 +5,7 @@ from torch import Tensor
 import sundae.training.fused as fused
 from sundae.core.noise import Noise
 from sundae.core.objective import Judge, plain_judge
-from sundae.training.fused import fused_judge
+from sundae.training.fused import draw, fused_judge
 
 
 def judged(judge: Judge, hidden: Tensor, weight: Tensor, clean: Tensor, uniform: Tensor):
@@ -64,3 +64,19 @@ def test_a_weight_that_is_frozen_still_gives_the_hidden_gradient(case):
     plain = torch.autograd.grad(plain_judge(lambda h: h @ frozen.t())(hidden, clean, None).loss, hidden)[0]
     assert hidden.grad is not None
     assert torch.allclose(hidden.grad, plain, atol=1e-6)
+
+
+@pytest.mark.parametrize("vocabulary_size", [1, 2, 97, 777, 1024])  # 97 is prime: every block is one token
+def test_a_token_drawn_block_by_block_is_the_inverse_of_the_cumulative_distribution(vocabulary_size):
+    generator = torch.Generator().manual_seed(0)
+    odds = torch.rand(2000, vocabulary_size, generator=generator)
+    odds *= torch.rand(odds.shape, generator=generator) < 0.3  # most tokens are impossible
+    odds[:, vocabulary_size // 2] = 1.0
+    uniform = torch.rand(2000, 1, generator=generator)
+    uniform[0], uniform[1] = 0.0, 1 - 2**-24
+    token, total = draw(odds, uniform)
+    cumulative = odds.double().cumsum(1)
+    assert torch.allclose(total.double(), cumulative[:, -1:])
+    exact = torch.searchsorted(cumulative, uniform.double() * cumulative[:, -1:], right=True).squeeze(1)
+    assert (token == exact).float().mean() > 0.999  # a number on the border of two tokens may be rounded
+    assert (odds.gather(1, token[:, None]) > 0).all()

@@ -17,6 +17,25 @@ SLICE_ELEMENTS = 1 << 21
 """Logits in one slice: 8 MB, so that a slice stays in the cache of a common CPU."""
 
 
+def draw(odds: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """A token of each row in proportion to its odds, and the sum of the row: first a block of tokens, then one in it.
+
+    It is the inverse of the cumulative distribution, as in `sample_categorical`; a running sum over all tokens would
+    take as long as the exponentials and the logits together.
+    """
+    width = max(size for size in range(1, 129) if odds.shape[1] % size == 0)
+    blocks = odds.view(len(odds), -1, width)
+    until = blocks.sum(2).cumsum(1)
+    total = until[:, -1:]
+    threshold = uniform * total
+    block = torch.searchsorted(until, threshold, right=True)
+    before = until.gather(1, (block - 1).clamp(min=0)).masked_fill(block == 0, 0.0)
+    own = blocks[torch.arange(len(odds), device=odds.device), block[:, 0]].cumsum(1)
+    # The block's own sum may be rounded otherwise: stay below it, where a token with odds is found.
+    rest = torch.minimum(threshold - before, own[:, -1:] * (1 - 2**-24))
+    return (block * width + torch.searchsorted(own, rest, right=True)).squeeze(1), total
+
+
 class _FusedJudgement(torch.autograd.Function):
     @staticmethod
     @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)  # the loss is never in half precision
@@ -50,9 +69,7 @@ class _FusedJudgement(torch.autograd.Function):
                 sample[rows] = sample_categorical(logits, uniform=uniform[rows], temperature=temperature)
             odds = logits.sub_(highest).exp_()
             if uniform is not None and temperature == 1.0:
-                cumulative = odds.cumsum(1)
-                total = cumulative[:, -1:]
-                sample[rows] = torch.searchsorted(cumulative, uniform[rows, None] * total, right=True).squeeze(1)
+                sample[rows], total = draw(odds, uniform[rows, None])
             else:
                 total = odds.sum(1, keepdim=True)
             log_total = total.log() + highest
