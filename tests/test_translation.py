@@ -266,7 +266,7 @@ def test_the_command_line(folder: str, pairs: Corpus, tmp_path: Path, capsys):
     line = capsys.readouterr().out.rstrip("\n").split("\t")
     assert line[:3] == [sources[0], "note", references[0]]
     assert float(line[3]) <= 0
-    assert main(["translate", sources[2], "-n", "3", "-t", "1.0", "--candidates", "9", "--json", *usual]) == 0
+    assert main(["translate", sources[2], "-n", "3", "-t", "2.0", "--candidates", "16", "--json", *usual]) == 0
     found = [json.loads(each) for each in capsys.readouterr().out.splitlines()]
     assert 1 < len(found) <= 3
     assert main(["translate", sources[0], "--watch", "--html", str(tmp_path / "t.html"), *usual]) == 0
