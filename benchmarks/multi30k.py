@@ -39,8 +39,8 @@ def small(preset: str = "multi30k", corpus: str = "ende", *changes: str, network
 
 RUNS: dict[str, Run] = {
     "ar": Run("multi30k-ar"),
-    "ar-wide": Run("multi30k-ar", changes=WIDE),
-    "sundae": small("multi30k", "ende", *WIDE),
+    "ar-wide": Run("multi30k-ar", changes=[*WIDE, "training.steps=12000"]),
+    "sundae": Run("multi30k", changes=["sampling.candidates=4", *WIDE], watched=WATCHED),
     "sundae-distilled": Run(
         "multi30k",
         "ende-distilled",
