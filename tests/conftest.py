@@ -32,7 +32,7 @@ def network() -> Transformer:
 
 @pytest.fixture(scope="session")
 def translator() -> Transformer:
-    return build(encoder_layers=2, source_positions=9)
+    return build(encoder_layers=2, source_positions=9, rotary=True)
 
 
 @pytest.fixture(scope="session")

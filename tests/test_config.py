@@ -54,11 +54,11 @@ text = st.text(st.characters(exclude_categories=["Cs"]))
 
 @st.composite
 def networks(draw: st.DrawFn) -> dict[str, Any]:
-    heads = draw(st.integers(1, 32))
+    heads, features = draw(st.integers(1, 32)), draw(st.integers(1, 256))
     return {
         "vocabulary_size": draw(st.integers(2, 1 << 20)),
         "canvas": draw(positive),
-        "width": heads * draw(st.integers(1, 256)),
+        "width": heads * features,
         "hidden": draw(positive),
         "heads": heads,
         "decoder_layers": draw(st.integers(1, 1 << 10)),
@@ -67,6 +67,7 @@ def networks(draw: st.DrawFn) -> dict[str, Any]:
         "length_hidden": draw(positive),
         "length_blocks": draw(st.integers(1, 1 << 10)),
         "dropout": draw(below_one),
+        "rotary": features % 2 == 0 and draw(st.booleans()),
     }
 
 
@@ -389,6 +390,13 @@ def test_heads_must_divide_the_width_and_a_number_that_does_is_suggested() -> No
     with pytest.raises(UsageError) as caught:
         NetworkConfig(width=512, heads=7)
     assert caught.value.line() == "network.heads=7: must divide network.width=512 (try: 8)"
+
+
+def test_rotary_positions_need_pairs_of_features() -> None:
+    assert NetworkConfig(width=12, heads=3, rotary=True).rotary
+    with pytest.raises(UsageError) as caught:
+        NetworkConfig(width=12, heads=4, rotary=True)
+    assert caught.value.line() == "network.rotary=True: turns pairs of features, and 4 heads have 3 each"
 
 
 @unhurried

@@ -82,6 +82,8 @@ class NetworkConfig:
     dropout: float = 0.1
     scale_embedding: bool = False
     """Inputs times sqrt(width), as in Vaswani et al. (2017); models of the first versions did without."""
+    rotary: bool = False
+    """Attention that also knows how far apart two positions stand (Su et al., 2021), beside the learned positions."""
 
     def __post_init__(self) -> None:
         _require(self.vocabulary_size >= 2, "network.vocabulary_size", self.vocabulary_size, "must be at least 2")
@@ -121,6 +123,12 @@ class NetworkConfig:
             self.heads,
             f"must divide network.width={self.width}",
             f"{min(divisors, key=lambda n: abs(n - self.heads))}",
+        )
+        _require(
+            not self.rotary or self.width // self.heads % 2 == 0,
+            "network.rotary",
+            self.rotary,
+            f"turns pairs of features, and {self.heads} heads have {self.width // self.heads} each",
         )
         _require(0 <= self.dropout < 1, "network.dropout", self.dropout, "must be at least 0 and below 1")
         _require(

@@ -152,6 +152,7 @@ _MULTI30K_AR = RunConfig(
         source_positions=64,
         dropout=0.3,
         scale_embedding=True,
+        rotary=True,
     ),
     objective=ObjectiveConfig(label_smoothing=0.1),
     training=TrainingConfig(

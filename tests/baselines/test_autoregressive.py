@@ -59,9 +59,10 @@ def test_nothing_to_the_right_is_seen(encoder_layers):
 
 
 @KINDS
+@pytest.mark.parametrize("rotary", [False, True], ids=["learned", "rotary"])
 @pytest.mark.parametrize("pieces", [[1] * 10, [10], [4, 1, 1, 4], [3, 7]])
-def test_cached_equals_uncached(encoder_layers, pieces):
-    network = twin(encoder_layers=encoder_layers)
+def test_cached_equals_uncached(encoder_layers, rotary, pieces):
+    network = twin(encoder_layers=encoder_layers, rotary=rotary)
     tokens, memory = some_tokens(network), some_memory(network, rows=3)
     cache = Cache(network, rows=3, slots=10)
     with torch.no_grad():

@@ -1,8 +1,10 @@
+from typing import cast
+
 import pytest
 import torch
 
 from networks import build
-from sundae.core.network import Ask, KeysValues, Memory, Transformer, as_denoiser
+from sundae.core.network import Ask, Attention, Block, KeysValues, Memory, Transformer, as_denoiser
 
 
 def close(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -176,6 +178,37 @@ def test_inputs_but_not_logits_are_scaled_by_the_root_of_the_width():
     for large, small in zip(what_enters(scaled), what_enters(plain), strict=True):
         assert close(large, 4 * small)
     assert torch.equal(scaled.logits(torch.ones(16)), plain.logits(torch.ones(16)))
+
+
+def first_attention(network: Transformer) -> Attention:
+    return cast(Block, network.decoder[0]).attention
+
+
+def test_rotary_attention_knows_distances_and_not_places():
+    # Without learned positions a text says the same wherever it begins, and something else if its words trade places.
+    rotary, plain = build(rotary=True), build()
+    attention = first_attention(rotary)
+    x = torch.randn(1, 6, 16, generator=torch.Generator().manual_seed(0))
+
+    def mixed(attention: Attention, x: torch.Tensor, *, begin: int = 0, keys_begin: int | None = None) -> torch.Tensor:
+        keys_begin = begin if keys_begin is None else keys_begin
+        return attention(x, seen=attention.look_at(x, visible=None, begin=keys_begin), begin=begin)
+
+    assert close(mixed(attention, x), mixed(attention, x, begin=5))
+    assert not close(mixed(attention, x), mixed(attention, x, begin=5, keys_begin=4))
+    swapped = x[:, [1, 0, 2, 3, 4, 5]]
+    assert not close(mixed(attention, x)[0, 5], mixed(attention, swapped)[0, 5])
+    without = first_attention(plain)
+    assert close(mixed(without, x)[0, 5], mixed(without, swapped)[0, 5])
+
+
+def test_a_turn_keeps_lengths_and_the_first_position():
+    network = build(rotary=True, canvas=40)
+    turns = cast(torch.Tensor, first_attention(network).turns)[:, :40]
+    assert torch.equal(turns[0, 0], torch.ones(8))
+    assert torch.equal(turns[1, 0].abs(), torch.zeros(8))
+    assert torch.allclose(turns.square().sum(0), torch.ones(40, 8))
+    assert network.state_dict().keys() == build().state_dict().keys()
 
 
 def test_dropout_differs_between_passes_and_is_off_in_evaluation():

@@ -68,6 +68,7 @@ class Autoregressive(Transformer):
                 inside=None,
                 source=None if memory is None else memory[layer],
                 see=_causal(earlier) if cache is None else cache.at(layer, earlier),
+                begin=begin,
             )
         if cache is not None:
             cache.length += length

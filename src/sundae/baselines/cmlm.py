@@ -27,13 +27,7 @@ class MaskedTransformer(Transformer):
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__(replace(config, length_prediction=False))
         self.mask_row = nn.Parameter(torch.randn(config.width) * config.width**-0.5)
-        self.length_predictor = LengthPredictor(
-            encoder_width=config.width,
-            hidden=config.length_hidden,
-            blocks=config.length_blocks,
-            source_positions=config.source_positions,
-            classes=config.canvas,
-        )
+        self.length_predictor = LengthPredictor(config, classes=config.canvas)
 
     @property
     def mask(self) -> int:

@@ -4,22 +4,18 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from sundae.config import NetworkConfig
+
 PAD = 0  # an ordinary token of the vocabulary: corrupted, predicted and scored like any other
 
 
 def text_length(text: Int[Tensor, "batch width"]) -> Int[Tensor, " batch"]:
-    """l: the number of tokens before the first pad.
-
-    Paper: sec. 3.1 (Target Length Prediction).
-    """
+    """l: the number of tokens before the first pad.  Paper: sec. 3.1 (Target Length Prediction)."""
     return (text == PAD).cumsum(1).eq(0).sum(1)
 
 
 def half_length(length: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
-    """l_d = ceil(l / 2), at least 1.
-
-    Paper: app. B.
-    """
+    """l_d = ceil(l / 2), at least 1.  Paper: app. B."""
     return ((length + 1) // 2).clamp(min=1)
 
 
@@ -53,11 +49,12 @@ class LengthPredictor(nn.Module):
     Paper: sec. 3.1 (Target Length Prediction); app. B.
     """
 
-    def __init__(self, *, encoder_width: int, hidden: int, blocks: int, source_positions: int, classes: int) -> None:
+    def __init__(self, config: NetworkConfig, *, classes: int) -> None:
         super().__init__()
-        self.project = nn.Linear(encoder_width, hidden)
-        self.source_length = nn.Embedding(source_positions + 1, hidden)
-        self.blocks = nn.ModuleList(ResidualBlock(hidden) for _ in range(blocks))
+        hidden = config.length_hidden
+        self.project = nn.Linear(config.width, hidden)
+        self.source_length = nn.Embedding(config.source_positions + 1, hidden)
+        self.blocks = nn.ModuleList(ResidualBlock(hidden) for _ in range(config.length_blocks))
         self.norm = nn.LayerNorm(hidden)
         self.classify = nn.Linear(hidden, classes)
 
@@ -74,16 +71,10 @@ class LengthPredictor(nn.Module):
 
 
 def length_loss(logits: Float[Tensor, "batch classes"], *, half: Int[Tensor, " batch"]) -> Float[Tensor, ""]:
-    """Cross-entropy of the true l_d.
-
-    Paper: app. B.
-    """
+    """Cross-entropy of the true l_d.  Paper: app. B."""
     return F.cross_entropy(logits, half.clamp(max=logits.shape[1]) - 1)
 
 
 def likeliest_half_length(logits: Float[Tensor, "batch classes"]) -> Int[Tensor, " batch"]:
-    """The predicted l_d, given to the decoder at sampling.
-
-    Paper: app. B (red arrow of the figure).
-    """
+    """The predicted l_d, given to the decoder at sampling.  Paper: app. B (red arrow of the figure)."""
     return logits.argmax(1) + 1

@@ -1,7 +1,7 @@
 """f_theta: a Transformer that sees the whole canvas, and how anything asks it for predictions.
 
-Our choices where the paper is silent: pre-norm, learned positions, GELU, biases, dropout on the embeddings and on
-what each sub-layer adds.
+Our choices where the paper is silent: pre-norm, learned positions (and rotary ones, if wanted), GELU, biases, dropout
+on the embeddings and on what each sub-layer adds.
 """
 
 from collections.abc import Callable
@@ -60,33 +60,48 @@ Memory = tuple[KeysValues, ...]
 """A batch of sources as the decoder sees them, layer by layer: computed once for all steps and candidates."""
 
 
+def _rotations(positions: int, features: int) -> Float[Tensor, "2 positions features"]:
+    """By what queries and keys are turned, so that their product knows how far apart they stand (Su et al., 2021)."""
+    angles = torch.outer(torch.arange(positions), 1000.0 ** -torch.linspace(0, 1, features // 2 + 1)[:-1])
+    return torch.stack([angles.cos().repeat(1, 2), torch.cat([-angles.sin(), angles.sin()], dim=1)])
+
+
 class Attention(nn.Module):
     """Multi-head attention whose keys and values may be computed apart from its queries.
 
     Paper: sec. 3.1 (the Transformer of Vaswani et al., 2017).
     """
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
-        self.heads = heads
+        width, self.heads = config.width, config.heads
         self.query = nn.Linear(width, width)
         self.key_value = nn.Linear(width, 2 * width)
         self.out = nn.Linear(width, width)
+        self.rotary, positions = config.rotary, max(config.canvas, config.source_positions + 1)  # 1: the length's slot
+        self.register_buffer("turns", _rotations(positions, width // config.heads), persistent=False)
 
     def _split(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
+    def _turn(self, x: Float[Tensor, "batch heads length features"], begin: int) -> Tensor:
+        if not self.rotary:
+            return x
+        along, across = cast(Tensor, self.turns)[:, begin : begin + x.shape[2]]
+        return torch.addcmul(x * along, x.roll(x.shape[-1] // 2, dims=-1), across)
+
     def look_at(
-        self, x: Float[Tensor, "batch slots width"], *, visible: Bool[Tensor, "batch slots"] | None
+        self, x: Float[Tensor, "batch slots width"], *, visible: Bool[Tensor, "batch slots"] | None, begin: int = 0
     ) -> KeysValues:
         keys, values = self.key_value(x).chunk(2, dim=-1)
-        return KeysValues(self._split(keys), self._split(values), visible)
+        return KeysValues(self._turn(self._split(keys), begin), self._split(values), visible)
 
     def forward(
-        self, x: Float[Tensor, "batch length width"], *, seen: KeysValues
+        self, x: Float[Tensor, "batch length width"], *, seen: KeysValues, begin: int = 0
     ) -> Float[Tensor, "batch length width"]:
         mask = None if seen.visible is None else seen.visible.view(len(seen.visible), 1, -1, seen.keys.shape[2])
-        mixed = F.scaled_dot_product_attention(self._split(self.query(x)), seen.keys, seen.values, attn_mask=mask)
+        queries = self._turn(self._split(self.query(x)), begin)
+        mixed = F.scaled_dot_product_attention(queries, seen.keys, seen.values, attn_mask=mask)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
 
@@ -100,10 +115,10 @@ class Block(nn.Module):
         super().__init__()
         width = config.width
         self.attention_norm = nn.LayerNorm(width)
-        self.attention = Attention(width, config.heads)
+        self.attention = Attention(config)
         if cross:
             self.cross_norm = nn.LayerNorm(width)
-            self.cross_attention = Attention(width, config.heads)
+            self.cross_attention = Attention(config)
         self.feed_norm = nn.LayerNorm(width)
         self.widen = nn.Linear(width, config.hidden)
         self.narrow = nn.Linear(config.hidden, width)
@@ -116,12 +131,14 @@ class Block(nn.Module):
         inside: Bool[Tensor, "batch length"] | None,
         source: KeysValues | None = None,
         see: Callable[[KeysValues], KeysValues] = lambda own: own,
+        begin: int = 0,
     ) -> Float[Tensor, "batch length width"]:
         normed = self.attention_norm(x)
-        seen = see(self.attention.look_at(normed, visible=inside))  # a causal baseline sees less, or its past too
-        x = x + self.dropout(self.attention(normed, seen=seen))
+        # A causal baseline sees less, or its past too, and then begins where that ends.
+        seen = see(self.attention.look_at(normed, visible=inside, begin=begin))
+        x = x + self.dropout(self.attention(normed, seen=seen, begin=begin))
         if source is not None:
-            x = x + self.dropout(self.cross_attention(self.cross_norm(x), seen=source))
+            x = x + self.dropout(self.cross_attention(self.cross_norm(x), seen=source, begin=begin))
         return x + self.dropout(self.narrow(F.gelu(self.widen(self.feed_norm(x)))))
 
 
@@ -149,13 +166,7 @@ class Transformer(nn.Module):
             self.source_norm = nn.LayerNorm(width)
         if config.translates and config.length_prediction:
             self.length_slot = nn.Embedding(config.length_classes, width)
-            self.length_predictor = LengthPredictor(
-                encoder_width=width,
-                hidden=config.length_hidden,
-                blocks=config.length_blocks,
-                source_positions=config.source_positions,
-                classes=config.length_classes,
-            )
+            self.length_predictor = LengthPredictor(config, classes=config.length_classes)
         self.apply(_initialise)
         for name, weight in self.named_parameters():
             # What each sub-layer adds starts small, so that depth does not blow up the sum (Radford et al., 2019).
