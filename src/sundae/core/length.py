@@ -28,10 +28,7 @@ def canvas_for(half: Int[Tensor, " batch"], *, largest: int) -> Int[Tensor, " ba
 
 
 class ResidualBlock(nn.Module):
-    """v + W_2 gelu(W_1 norm(v)).
-
-    Paper: app. B ("6 residual blocks"; their inside is our choice).
-    """
+    """v + W_2 gelu(W_1 norm(v)).  Paper: app. B ("6 residual blocks"; their inside is our choice)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -62,6 +62,7 @@ Memory = tuple[KeysValues, ...]
 
 def _rotations(positions: int, features: int) -> Float[Tensor, "2 positions features"]:
     """By what queries and keys are turned, so that their product knows how far apart they stand (Su et al., 2021)."""
+    # From one radian a position down to nearly a thousandth.
     angles = torch.outer(torch.arange(positions), 1000.0 ** -torch.linspace(0, 1, features // 2 + 1)[:-1])
     return torch.stack([angles.cos().repeat(1, 2), torch.cat([-angles.sin(), angles.sin()], dim=1)])
 
@@ -78,8 +79,10 @@ class Attention(nn.Module):
         self.query = nn.Linear(width, width)
         self.key_value = nn.Linear(width, 2 * width)
         self.out = nn.Linear(width, width)
-        self.rotary, positions = config.rotary, max(config.canvas, config.source_positions + 1)  # 1: the length's slot
-        self.register_buffer("turns", _rotations(positions, width // config.heads), persistent=False)
+        self.rotary = config.rotary
+        if config.rotary:
+            positions = max(config.canvas, config.source_positions + 1)  # a source has the length's slot before it
+            self.register_buffer("turns", _rotations(positions, width // config.heads), persistent=False)
 
     def _split(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
@@ -134,8 +137,7 @@ class Block(nn.Module):
         begin: int = 0,
     ) -> Float[Tensor, "batch length width"]:
         normed = self.attention_norm(x)
-        # A causal baseline sees less, or its past too, and then begins where that ends.
-        seen = see(self.attention.look_at(normed, visible=inside, begin=begin))
+        seen = see(self.attention.look_at(normed, visible=inside, begin=begin))  # a causal baseline sees its past too
         x = x + self.dropout(self.attention(normed, seen=seen, begin=begin))
         if source is not None:
             x = x + self.dropout(self.cross_attention(self.cross_norm(x), seen=source, begin=begin))
