@@ -171,6 +171,17 @@ def test_another_run_in_the_same_folder_is_refused_unless_forced(tmp_path: Path,
     assert main(command(data, tmp_path / "run", "training.learning_rate=0.002", "--force")) == 0
 
 
+def test_a_run_does_not_go_on_with_another_corpus(tmp_path: Path, data: Path, capsys):
+    assert main(command(data, tmp_path / "run")) == 0
+    moved = tmp_path / "moved"
+    shutil.copytree(data, moved)
+    assert main(command(moved, tmp_path / "run")) == 0  # the same, elsewhere
+    (tmp_path / "other").mkdir()
+    other = sentence_corpus(tmp_path / "other", seed=1).folder
+    assert main(command(other, tmp_path / "run")) == 2
+    assert "is not the corpus that it was trained on" in capsys.readouterr().err
+
+
 def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path, data: Path, capsys):
     (tmp_path / "thesis.txt").write_text("precious")
     assert main(command(data, tmp_path)) == 2

@@ -10,14 +10,14 @@ from sundae.text.recipe import Recipe
 WORDS = tuple("the cat dog bird sees hears likes a big small red old house tree river".split())  # noqa: SIM905
 
 
-def sentences(count: int) -> list[str]:
-    chooser = random.Random(0)
+def sentences(count: int, *, seed: int = 0) -> list[str]:
+    chooser = random.Random(seed)
     return [" ".join(chooser.choices(WORDS, k=chooser.randint(2, 8))) for _ in range(count)]
 
 
-def sentence_corpus(folder: Path, *, count: int = 400) -> Corpus:
+def sentence_corpus(folder: Path, *, count: int = 400, seed: int = 0) -> Corpus:
     text = folder / "text.txt"
-    text.write_text("\n".join(sentences(count)) + "\n", encoding="utf-8")
+    text.write_text("\n".join(sentences(count, seed=seed)) + "\n", encoding="utf-8")
     return prepare(
         Recipe(kind="sentences", inputs=(text,), out=folder / "corpus", vocabulary=300, canvas=12, validation="40")
     )

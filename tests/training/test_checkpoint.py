@@ -37,6 +37,13 @@ def test_only_the_newest_are_kept(tmp_path: Path):
     assert [path.name for path in checkpoints_in(tmp_path)] == ["step-000000004", "step-000000005"]
 
 
+def test_what_is_saved_in_between_pushes_no_regular_one_out(tmp_path: Path):
+    for step in (4, 8, 12, 13, 16, 17):
+        write_checkpoint(tmp_path, made(step), keep=3, every=4)
+    assert [int(path.name[5:]) for path in checkpoints_in(tmp_path)] == [8, 12, 16, 17]
+    assert [int(path.name[5:]) for path in checkpoints_in(tmp_path, every=4)] == [8, 12, 16]
+
+
 def test_there_is_none_before_the_first(tmp_path: Path):
     assert newest_checkpoint(tmp_path) is None
 

@@ -45,6 +45,15 @@ def test_fused_equals_plain_in_value_gradient_and_sample(monkeypatch, case, smoo
     assert plain.accuracy == pytest.approx(float(ours.accuracy), abs=1e-6)
 
 
+def test_what_is_not_a_number_ends_in_the_loss(case):
+    hidden, weight, clean, uniform = case
+    with torch.no_grad():
+        judgement = fused_judge(weight)(hidden * torch.nan, clean, uniform)
+    assert judgement.loss.isnan()
+    assert judgement.sample is not None
+    assert (judgement.sample < len(weight)).all()
+
+
 def test_no_sample_is_drawn_without_uniform_numbers(case):
     hidden, weight, clean, _ = case
     assert fused_judge(weight)(hidden, clean, None).sample is None

@@ -14,7 +14,6 @@ from sundae.core.noise import Noise
 from sundae.errors import DataError
 from sundae.text.corpus import Corpus
 from sundae.training.batches import Batch, plan_for
-from sundae.training.checkpoint import checkpoints_in
 from sundae.training.loop import Outcome, Trainer, final_weights, resume, train
 from sundae.training.losses import DenoisingLoss, Losses, validate
 from sundae.training.metrics import JsonLog
@@ -203,10 +202,28 @@ def test_translation_trains_its_length_predictor_beside_it(tmp_path: Path):
 def test_final_weights_are_the_mean_of_the_last_checkpoints(tmp_path: Path, corpus: Corpus):
     config = configured(corpus, average_last=3)
     trainer, _ = run(config, corpus, tmp_path)
-    assert len(checkpoints_in(tmp_path)) == 3
     weights, how = final_weights(trainer, tmp_path)
     assert "3 checkpoints" in how
     assert not torch.equal(weights["norm.weight"], trainer.network.norm.weight)
+
+
+def test_an_interruption_leaves_the_mean_of_the_last_checkpoints_as_it_was(tmp_path: Path, corpus: Corpus):
+    config = configured(corpus, average_last=3)  # steps 24, 28 and 30
+    whole, _ = run(config, corpus, tmp_path / "whole")
+
+    def interrupt() -> dict[str, Any]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return {}
+
+    folder = tmp_path / "interrupted"
+    cut = configured(corpus, average_last=3, validate_every=29)
+    _, outcome = run(cut, corpus, folder, validations={"interrupt": interrupt})
+    assert outcome == Outcome(29, signal.SIGTERM)
+    resumed, _ = run(cut, corpus, folder)
+    weights, how = final_weights(whole, tmp_path / "whole")
+    again, same = final_weights(resumed, folder)
+    assert how == same == "mean of the last 3 checkpoints"
+    assert all(torch.equal(weights[name], again[name]) for name in weights)
 
 
 def test_the_log_drops_lines_that_will_be_written_again(tmp_path: Path):

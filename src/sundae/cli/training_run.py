@@ -31,7 +31,7 @@ from sundae.training.metrics import JsonLog, Log, TensorBoardLog
 if TYPE_CHECKING:
     from sundae.cli.train import Command
 
-_OURS = {"lock", "config.json", "metrics.jsonl", "checkpoints", "model", "tensorboard"}
+_OURS = {"lock", "config.json", "corpus.sha256", "metrics.jsonl", "checkpoints", "model", "tensorboard"}
 
 VALIDATION_TOKENS = 16_384
 """Canvas positions in the fixed validation batches: enough for a loss to about 1%, cheap enough to repeat."""
@@ -107,7 +107,7 @@ def run_training(command: "Command") -> None:
     if command.out.exists() and not command.out.is_dir():
         raise UsageError(f"{command.out} is a file", why="a run needs a folder")
     with locked(command.out):
-        _claim(command, config)
+        _claim(command, config, corpus)
         _train(command, config, corpus)
 
 
@@ -134,9 +134,9 @@ def _check_machine(config: RunConfig) -> None:
         raise CapabilityError("training.compile=true", why="torch.compile needs a C++ compiler", hint="install g++")
 
 
-def _claim(command: "Command", config: RunConfig) -> None:
+def _claim(command: "Command", config: RunConfig, corpus: Corpus) -> None:
     """Refuse a folder that holds something else; with --force, empty it."""
-    run, described = command.out, command.out / "config.json"
+    run, described, trained_on = command.out, command.out / "config.json", command.out / "corpus.sha256"
     # What begins with a dot was being written when a run was killed.
     strangers = sorted(entry.name for entry in run.iterdir() if entry.name not in _OURS and entry.name[0] != ".")
     if strangers:
@@ -147,14 +147,18 @@ def _claim(command: "Command", config: RunConfig) -> None:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     if described.exists():
         before = read_config(described)
-        if before != config:
+        difference = _difference(before, config) if before != config else ""
+        if trained_on.exists() and trained_on.read_text(encoding="utf-8").strip() != corpus.fingerprint:
+            difference = difference or f"{command.data} is not the corpus that it was trained on"
+        if difference:
             raise UsageError(
                 f"{run} holds another run",
-                why=_difference(before, config),
+                why=difference,
                 hint="another --out, or --force to remove it and start anew",
             )
     else:
         write_whole(described, config.to_json())
+    write_whole(trained_on, corpus.fingerprint + "\n")
 
 
 def _difference(before: RunConfig, now: RunConfig) -> str:

@@ -140,6 +140,12 @@ class Corpus:
                 corpus._verify_tokens(split)
         return corpus
 
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same texts with the same tokenizer, wherever they are."""
+        hashes = sorted((name, file["sha256"]) for name, file in self.facts["files"].items())
+        return hashlib.sha256(json.dumps(hashes).encode()).hexdigest()
+
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer that wrote the tokens."""

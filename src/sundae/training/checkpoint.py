@@ -51,8 +51,11 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_checkpoint(folder: Path, checkpoint: Checkpoint, *, keep: int) -> Path:
-    """Write one checkpoint and then remove all but the newest `keep`."""
+def write_checkpoint(folder: Path, checkpoint: Checkpoint, *, keep: int, every: int = 1) -> Path:
+    """Write one checkpoint, then remove all but the newest two and the newest `keep` whose step `every` divides.
+
+    What an interruption saved in between is there to go on from, and leaves the mean of the last ones as it was.
+    """
     final = folder / f"{_PREFIX}{checkpoint.step:09d}"
     temporary = folder / f"{_TEMPORARY}{checkpoint.step:09d}"
     try:
@@ -81,8 +84,10 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, *, keep: int) -> Path
             why=reason,
             hint="free some space and give the same command again: earlier checkpoints are untouched",
         ) from None
-    for old in sorted(folder.glob(f"{_PREFIX}*"))[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)
+    stay = {*checkpoints_in(folder)[-2:], *checkpoints_in(folder, every=every)[-keep:]}
+    for old in checkpoints_in(folder):
+        if old not in stay:
+            shutil.rmtree(old, ignore_errors=True)
     return final
 
 
@@ -110,9 +115,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
         raise DataError(f"{path} is damaged", why=str(error)) from None
 
 
-def checkpoints_in(folder: Path) -> list[Path]:
-    """All checkpoints, oldest first."""
-    return sorted(folder.glob(f"{_PREFIX}*"))
+def checkpoints_in(folder: Path, *, every: int = 1) -> list[Path]:
+    """All checkpoints, or those whose step `every` divides, oldest first."""
+    return [path for path in sorted(folder.glob(f"{_PREFIX}*")) if int(path.name.removeprefix(_PREFIX)) % every == 0]
 
 
 def newest_checkpoint(folder: Path) -> Found | None:

@@ -28,12 +28,14 @@ def draw(odds: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     until = blocks.sum(2).cumsum(1)
     total = until[:, -1:]
     threshold = uniform * total
-    block = torch.searchsorted(until, threshold, right=True)
+    # Where nothing is a number no block is found; the loss will say so.
+    block = torch.searchsorted(until, threshold, right=True).clamp(max=until.shape[1] - 1)
     before = until.gather(1, (block - 1).clamp(min=0)).masked_fill(block == 0, 0.0)
     own = blocks[torch.arange(len(odds), device=odds.device), block[:, 0]].cumsum(1)
     # The block's own sum may be rounded otherwise: stay below it, where a token with odds is found.
     rest = torch.minimum(threshold - before, own[:, -1:] * (1 - 2**-24))
-    return (block * width + torch.searchsorted(own, rest, right=True)).squeeze(1), total
+    token = torch.searchsorted(own, rest, right=True).clamp(max=width - 1)
+    return (block * width + token).squeeze(1), total
 
 
 class _FusedJudgement(torch.autograd.Function):

@@ -173,7 +173,6 @@ def train(
 ) -> Outcome:
     """Train from the trainer's step to the last one, saving as it goes; SIGINT and SIGTERM save and end it."""
     config = trainer.config
-    keep = max(2, config.average_last)
     saved = trainer.step
     tokens, seconds, began = 0, 0.0, time.monotonic()
     with Interruption() as interruption:
@@ -201,7 +200,8 @@ def train(
                 began, tokens = time.monotonic(), 0
             if trainer.step % config.checkpoint_every == 0 or last or interruption.signal is not None:
                 saved = trainer.step
-                write_checkpoint(folder, trainer.checkpoint(), keep=keep)
+                keep, every = max(2, config.average_last), config.checkpoint_every
+                write_checkpoint(folder, trainer.checkpoint(), keep=keep, every=every)
     if interruption.signal is not None:
         say(f"{interruption.signal.name}: saved step {saved}; the same command goes on from here")
     return Outcome(trainer.step, interruption.signal)
@@ -223,7 +223,9 @@ def final_weights(trainer: Trainer, folder: Path) -> tuple[dict[str, Tensor], st
     """The weights to keep, and how they were made: moving average, mean of checkpoints, or the last."""
     if trainer.average is not None:
         return dict(trainer.average.weights), f"moving average, decay {trainer.config.ema_decay}"
-    paths = checkpoints_in(folder)[-trainer.config.average_last :]
+    # What an interruption saved between two regular checkpoints does not count: it would make a difference.
+    regular = checkpoints_in(folder, every=trainer.config.checkpoint_every)
+    paths = sorted({*regular, *checkpoints_in(folder)[-1:]})[-trainer.config.average_last :]
     if trainer.config.average_last > 1 and len(paths) > 1:
         return average([read_checkpoint(path).weights for path in paths]), f"mean of the last {len(paths)} checkpoints"
     return dict(trainer.network.state_dict()), "last step"
