@@ -56,6 +56,11 @@ def test_only_masked_tokens_are_in_the_loss_and_only_they_are_hidden():
         assert float(loss(batch, noise).total) == pytest.approx(float(expected), rel=1e-5)
 
 
+def test_the_length_predictor_starts_as_that_of_sundae_does():
+    spread = float(masked().length_predictor.source_length.weight.detach().std())
+    assert spread < 0.5  # nn.Embedding's own start is 1
+
+
 def test_the_length_loss_does_not_train_the_encoder():
     network = masked()
     losses = MaskedLoss(network, ObjectiveConfig(length_weight=1.0))(some_batch(), Noise(1))

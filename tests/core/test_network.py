@@ -2,9 +2,10 @@ from typing import cast
 
 import pytest
 import torch
+from torch import nn
 
 from networks import build
-from sundae.core.network import Ask, Attention, Block, KeysValues, Memory, Transformer, as_denoiser
+from sundae.core.network import Ask, Attention, Block, KeysValues, Memory, Transformer, as_denoiser, initialise
 
 
 def close(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -209,6 +210,15 @@ def test_a_turn_keeps_lengths_and_the_first_position():
     assert torch.equal(turns[1, 0].abs(), torch.zeros(8))
     assert torch.allclose(turns.square().sum(0), torch.ones(40, 8))
     assert network.state_dict().keys() == build().state_dict().keys()
+
+
+@pytest.mark.parametrize(("module", "root"), [(nn.Linear(64, 300), 8), (nn.Embedding(300, 64), 8)])
+def test_weights_start_at_one_over_the_root_of_what_comes_in(module: nn.Module, root: int):
+    torch.manual_seed(0)
+    initialise(module)
+    weight = cast(torch.Tensor, module.weight)
+    assert abs(float(weight.detach().std()) * root - 1) < 0.03  # six standard errors of 19,200 numbers
+    assert all(not bias.any() for name, bias in module.named_parameters() if name == "bias")
 
 
 def test_dropout_differs_between_passes_and_is_off_in_evaluation():

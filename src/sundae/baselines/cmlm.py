@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from sundae.config import NetworkConfig, ObjectiveConfig
 from sundae.core.length import LengthPredictor, length_loss, likeliest_half_length, text_length
-from sundae.core.network import Ask, Memory, Prediction, Transformer
+from sundae.core.network import Ask, Memory, Prediction, Transformer, initialise
 from sundae.core.noise import Noise
 from sundae.core.sampling import Update, View, lowest
 from sundae.training.batches import Batch
@@ -28,6 +28,7 @@ class MaskedTransformer(Transformer):
         super().__init__(replace(config, length_prediction=False))
         self.mask_row = nn.Parameter(torch.randn(config.width) * config.width**-0.5)
         self.length_predictor = LengthPredictor(config, classes=config.canvas)
+        self.length_predictor.apply(initialise)
 
     @property
     def mask(self) -> int:

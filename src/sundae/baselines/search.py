@@ -72,8 +72,11 @@ def extend(
         count = position - lengths[rows]  # tokens written so far
         logits = network.logits(hidden[:, -1]).float()
         shown = logits if adjust is None else adjust(logits, count)
-        uniform = noise.uniform(numbers[rows], count.clamp(min=0))
-        token = sample_categorical(shown, uniform=uniform, temperature=temperature)
+        if temperature:
+            uniform = noise.uniform(numbers[rows], count.clamp(min=0))
+            token = sample_categorical(shown, uniform=uniform, temperature=temperature)
+        else:
+            token = shown.argmax(-1)
         if not bool(free.all()):
             token = token.where(free, forced[rows, min(position, forced.shape[1] - 1)])
         said = torch.log_softmax(logits, dim=-1).gather(1, token[:, None]).squeeze(1)

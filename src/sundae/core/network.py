@@ -169,7 +169,7 @@ class Transformer(nn.Module):
         if config.translates and config.length_prediction:
             self.length_slot = nn.Embedding(config.length_classes, width)
             self.length_predictor = LengthPredictor(config, classes=config.length_classes)
-        self.apply(_initialise)
+        self.apply(initialise)
         for name, weight in self.named_parameters():
             # What each sub-layer adds starts small, so that depth does not blow up the sum (Radford et al., 2019).
             if name.endswith(("out.weight", "narrow.weight")):
@@ -229,7 +229,8 @@ class Transformer(nn.Module):
         return F.linear(hidden, self.embedding.weight)
 
 
-def _initialise(module: nn.Module) -> None:
+def initialise(module: nn.Module) -> None:
+    """Normal, with one over the root of what comes in.  Paper: sec. 3.1 says nothing of it; our choice."""
     if isinstance(module, nn.Embedding):
         nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
     elif isinstance(module, nn.Linear):
