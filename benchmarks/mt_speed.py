@@ -2,7 +2,8 @@
 
     python benchmarks/mt_speed.py --model DIR --twin DIR --source FILE --out DIR [--sentences 64] [--threads 1]
 
-As the paper's table 2: T = 4, 8, 10 and 16, both rules, one candidate and sixteen, batches of 1 and of all sentences.
+The two should have the same size.  As the paper's table 2: T = 4, 8, 10 and 16, both rules, one candidate and sixteen,
+batches of 1 and of all sentences.
 Then T = 4 at batch 1 for sentences of different length, because a left-to-right model pays for each token and SUNDAE
 for each step.  All sides take turns in one run; ratios are of medians.  Every row is computed at every step, so that T
 is what it says; with --as-it-is rows stop early and what did not change is spared, as when people translate.
@@ -98,7 +99,8 @@ def main() -> None:
         row["times as fast as the twin"] = compared.times_as_fast(quick)
         rows.append({**row, "in a round, least": least, "in a round, most": most})
     tables.append(Table(f"By length, batches of 1, {quick}", rows))
-    config = {"model": model.config.to_dict(), "sentences": len(sources), "as it is": arguments.as_it_is}
+    config = {"model": model.config.to_dict(), "twin": twin.config.to_dict()}
+    config |= {"sentences": len(sources), "as it is": arguments.as_it_is}
     report = make_report("Speed of translation", tables=tables, seed=0, config=config, threads=arguments.threads)
     report.write(arguments.out, name="mt-speed")
     print(report.markdown())

@@ -26,8 +26,8 @@ SMALL = 16_000
 """Updates of the small budget: 16 million target positions, pads included."""
 LARGE = ["network.width=192", "network.hidden=384", "network.heads=6", "network.decoder_layers=6"]
 """The full budget is time, spent on a larger network: one of the presets' size underfits (docs/log.md)."""
-AGAIN = ["training.learning_rate=2e-3", "training.warmup_steps=200"]
-"""A second phase starts from the first one's weights with a high rate again."""
+AGAIN = ["training.learning_rate=2e-3", "training.warmup_steps=200", "training.checkpoint_every=100"]
+"""A second phase starts from the first one's weights with a high rate again; the mean is of its end alone."""
 WATCHED = 200
 """Validation sentences that are translated during training, with few candidates: the curves of the paper's appendix."""
 
@@ -39,7 +39,7 @@ def small(preset: str = "multi30k", corpus: str = "ende", *changes: str, network
 
 RUNS: dict[str, Run] = {
     "ar": Run("multi30k-ar"),
-    "ar-large": Run("multi30k-ar", changes=[*LARGE, "training.steps=12000"]),
+    "ar-large": Run("multi30k-ar", changes=LARGE),
     "sundae": Run("multi30k", changes=["sampling.candidates=4", *LARGE], watched=WATCHED),
     "sundae-distilled": Run(
         "multi30k",
@@ -119,10 +119,7 @@ class Multi30k(Bench):
 
     def prepare(self, corpus: str, folder: Path) -> None:
         if corpus == "ende-distilled":
-            teacher = self.trained("ar")
-            self.sundae(
-                "distill", self.corpus("ende"), "--teacher", teacher, "--out", folder, "--threads", self.threads
-            )
+            self.distil("ende", teacher="ar", to=folder)
             return
         common = ["--vocabulary", VOCABULARY, "--canvas", 40 if corpus == "ende-40" else 64]
         held_out = ["--validation-from", *self.pair_files(corpus, "val")]

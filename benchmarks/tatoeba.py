@@ -24,6 +24,7 @@ DISTILLED = [
     "training.steps=5000",
     "training.learning_rate=1e-3",
     "training.warmup_steps=200",
+    "training.checkpoint_every=100",
     "objective.label_smoothing=0.0",
 ]
 """The raw model, trained on: the twin's translations come after the people's."""
@@ -88,8 +89,7 @@ class Tatoeba(Bench):
     def prepare(self, corpus: str, folder: Path) -> None:
         if corpus.endswith("-distilled"):
             direct = corpus.removesuffix("-distilled")
-            teacher = ["--teacher", self.trained(f"{direct}-ar"), "--out", folder, "--threads", self.threads]
-            self.sundae("distill", self.corpus(direct), *teacher)
+            self.distil(direct, teacher=f"{direct}-ar", to=folder)
             return
         held_out = ["--validation-from", *self.pair_files(corpus, "val")]
         common = ["--vocabulary", VOCABULARY, "--canvas", 48, *held_out]

@@ -41,6 +41,7 @@ TRANSLATION = OPTIMISER | {
     "training.average_last": 10,
     "sampling.rule": "low-temperature",
     "sampling.candidates": 16,
+    "sampling.stop_early": False,  # "for T iterations"
     "data.kind": "parallel",
 }
 RAW = TRANSLATION | {"network.dropout": 0.1, "objective.label_smoothing": 0.1}

@@ -55,7 +55,13 @@ _WMT14_ENDE = RunConfig(
         average_last=10,
     ),
     sampling=SamplingConfig(
-        rule="low-temperature", steps=10, temperature=0.3, schedule="all", uncertain_share=0.3, candidates=16
+        rule="low-temperature",
+        steps=10,
+        temperature=0.3,
+        schedule="all",
+        uncertain_share=0.3,
+        candidates=16,
+        stop_early=False,
     ),
     data=DataConfig(
         kind="parallel",
@@ -185,7 +191,9 @@ _MULTI30K = replace(
     _MULTI30K_AR,
     network=replace(_MULTI30K_AR.network, kind="sundae", dropout=0.2),
     objective=replace(_MULTI30K_AR.objective, corruption_rates="even"),
-    sampling=SamplingConfig(steps=10, temperature=0.3, schedule="all", uncertain_share=0.3, candidates=16),
+    sampling=SamplingConfig(
+        steps=10, temperature=0.3, schedule="all", uncertain_share=0.3, candidates=16, stop_early=False
+    ),
 )
 
 # Short everyday sentences; wide enough for 150,000 pairs, small enough to ship.

@@ -234,7 +234,7 @@ class Translator:
                 seed=self.settings.seed,
                 constraints=Constraints(banned=self.settings.banned),
                 watch=self.watch,
-                scored=self.settings.scored or len(orders) > len(sources),
+                scored=self.settings.scored or max(counts) > 1,
                 spare=self.settings.spare,
             )
         by: RankName = "score" if tried == 1 else "per-token"

@@ -59,9 +59,9 @@ def by_step(
 ) -> tuple[list[Step], str]:
     """One chain for each source, looked at after every step (0 is the noise); and BLEU's signature.
 
-    Sources are taken as they are: one that is too long for the network is cropped.
+    Sources are taken as they are: one that is too long for the network is cropped.  All chains take all steps.
     """
-    sampling = replace(sampling, candidates=1)
+    sampling = replace(sampling, candidates=1, stop_early=False)
     order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
     texts: list[dict[int, str]] = [{} for _ in range(sampling.steps + 1)]
     scores = torch.zeros(sampling.steps + 1, dtype=torch.float64)
