@@ -158,7 +158,7 @@ def test_everything_required_is_kept_at_once_and_by_every_alternative(model: Sun
     for source in sides(pairs)[0][:8]:
         (found,) = model.translate_many([f"{source} 32"], sampling=QUICK, settings=settings, say=said.append)
         assert not settings.lacking(f"{source} 32", found[0].text), found[0].text
-        order = [(len(settings.lacking(f"{source} 32", each.text)), -each.score) for each in found]
+        order = [len(settings.lacking(f"{source} 32", each.text)) for each in found]
         assert order[1:] == sorted(order[1:])
         alone = replace(settings, count=1)
         (first,) = model.translate([f"{source} 32"], sampling=QUICK, settings=alone)
@@ -208,8 +208,18 @@ def test_a_difference_between_lines_can_be_applied(folder: str, pairs: Corpus, t
 
 def test_a_term_with_a_number_in_it_is_a_term(model: Sundae):
     settings = TranslateSettings(terms={"sheet": "a44 blatt"})
-    translator = model.translator(settings=settings)
-    assert translator._words("44 men hold a sheet", "44 a44") == ("a44 blatt", "44")
+    assert settings.lacking("44 men hold a sheet", "a44 blatt") == ["44"]
+    (written,) = model.translate(["44 cat sheet"], sampling=QUICK, settings=settings)
+    assert not settings.lacking("44 cat sheet", written.text)
+
+
+def test_terms_are_whole_words_of_the_source_written_as_they_are():
+    settings = TranslateSettings(terms={"dog": "Köter", "log": "stamm"})
+    assert settings.required("a hot-dog, a dog-house and a watch-dog") == ([], [])
+    assert settings.required("Dog! -dog") == (["Köter"], [])
+    assert settings.lacking("the dog", "der köter") == ["Köter"]
+    assert settings.lacking("a log", "Stamm") == []
+    assert settings.lacking("a log", "STAMM") == ["stamm"]
 
 
 def test_a_long_term_gets_a_longer_canvas(model: Sundae, pairs: Corpus):

@@ -6,6 +6,7 @@ Paper: sec. 3.1 (Target Length Prediction, Decoding).
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from zlib import crc32
 
 import torch
@@ -13,23 +14,26 @@ from torch import Tensor
 
 from sundae.config import RankName, SamplingConfig
 from sundae.core.length import PAD, canvas_for, half_length
-from sundae.core.network import Denoiser, Transformer, as_denoiser
+from sundae.core.network import Denoiser, Memory, Transformer, as_denoiser
 from sundae.core.sampling import model_score
 from sundae.decoding.canvas import Watch
 from sundae.decoding.constraints import Constraints
 from sundae.decoding.desk import Order, Outcome, run_orders
-from sundae.decoding.layout import FREE_OR_END, Desk, Layout, Piece, place_words
+from sundae.decoding.layout import Desk, Layout
+from sundae.decoding.places import Spliced, locked_layout, splice
 from sundae.decoding.rank import rank
 from sundae.decoding.shapes import phrase_pattern
 from sundae.decoding.written import Written
 from sundae.errors import UsageError
-from sundae.text.numbers import as_written, missing_numbers, numbers_in
+from sundae.text.numbers import disorder, missing_numbers, numbers_in
 from sundae.text.sources import pad_sources
 
 SCORED = 64
 """Translations that are scored together."""
-PLACES = 64
-"""Places that are tried at most for words that must appear."""
+SUPERFLUOUS = 3.0
+"""Nats that a word costs by which a text grows when a term comes in: most often there is another word for it."""
+RUNS = 2
+"""Chains for each way to place words that must appear."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,15 +76,23 @@ class TranslateSettings:
     def lacking(self, source: str, translation: str) -> list[str]:
         """What of it a translation lacks."""
         asked, rest = self._asked(source)
-        absent = [word for word in asked if not re.search(phrase_pattern(word), translation, re.IGNORECASE)]
+        absent = [word for word in asked if not re.search(_as_target(word), translation)]
         return absent + self._not_banned(missing_numbers(rest, translation))
+
+    @cached_property
+    def _patterns(self) -> dict[str, re.Pattern[str]]:
+        """What finds each term in a source, the longest first; not as a part of a word with hyphens."""
+        longest_first = sorted(self.terms, key=len, reverse=True)
+        return {
+            term: re.compile(rf"(?<!\w-)(?:{phrase_pattern(term)})(?!-\w)", re.IGNORECASE) for term in longest_first
+        }
 
     def _asked(self, source: str) -> tuple[list[str], str]:
         """The words of the terms of a source, and what else stands there."""
         taken: list[tuple[int, int]] = []
         asked: list[str] = []
-        for term in sorted(self.terms, key=len, reverse=True):
-            for found in re.finditer(phrase_pattern(term), source, re.IGNORECASE):
+        for term, pattern in self._patterns.items():
+            for found in pattern.finditer(source):
                 if all(found.end() <= begin or end <= found.start() for begin, end in taken):
                     taken.append(found.span())
                     asked.append(self.terms[term])
@@ -91,6 +103,12 @@ class TranslateSettings:
     def _not_banned(self, numbers: Sequence[str]) -> list[str]:
         banned = Constraints(banned=self.banned)
         return [each for each in numbers if self.keep_numbers and not banned.find_banned(each)]
+
+
+@lru_cache(maxsize=4096)
+def _as_target(words: str) -> re.Pattern[str]:
+    """Words of a term as they are written, but for a capital letter at the beginning."""
+    return re.compile(f"{phrase_pattern(words)}|{phrase_pattern(words[:1].upper() + words[1:])}")
 
 
 @dataclass(frozen=True)
@@ -107,12 +125,13 @@ class Translator:
     def translate(self, sources: Sequence[str], *, halves: Tensor | None = None) -> list[list[Written]]:
         """For each source its best translations; `halves` are their (halved) lengths, if they are known.
 
-        Where the translations lack words that they must hold, the chain runs again with those words locked at many
-        places, and whatever then lacks least comes first.
+        Where a translation lacks words that it must hold, they are put into it where the model likes them best, the
+        chain runs again with them locked there, and whatever then lacks least comes first.
         """
         encoded = self._encode(sources)
         halves = self._lengths(encoded) if halves is None else halves[:, None]
-        found = self._run(encoded, sources, halves, [()] * len(sources))
+        empty = [[None] * self.sampling.candidates] * halves.shape[1]
+        found = self._run(encoded, sources, halves, [empty] * len(sources), by=self.settings.by)
         again = [
             number
             for number, (source, own) in enumerate(zip(sources, found, strict=True))
@@ -120,34 +139,95 @@ class Translator:
         ]
         if again:
             rows = torch.tensor(again)
-            some = [sources[number] for number in again]
-            words = [self._words(sources[number], found[number][0].text) for number in again]
-            locked = self._run((encoded[0][rows], encoded[1][rows]), some, self._grown(halves[rows], words), words)
-            for number, own in zip(again, locked, strict=True):
-                found[number] = self._merged(sources[number], found[number], own)
+            part, some = (encoded[0][rows], encoded[1][rows]), [sources[number] for number in again]
+            for number, better in zip(again, self._mended(part, some, [found[each] for each in again]), strict=True):
+                found[number] = better
         return [own[: self.settings.count] for own in found]
 
-    def _words(self, source: str, translation: str) -> tuple[str, ...]:
-        """What is to be locked: what the vocabulary can write, a number in the form that the translation gave it."""
-        asked, numbers = self.settings.required(source)
-        words = [*asked, *(as_written(number, translation) or number for number in numbers)]
+    def _mended(
+        self, encoded: tuple[Tensor, Tensor], sources: Sequence[str], found: Sequence[list[Written]]
+    ) -> list[list[Written]]:
+        """Translations with what was lacking in them; a best one that lacked nothing stays the best."""
+        spliced: list[list[Written]] = []
+        layouts: list[dict[int, list[Layout]]] = []
+        for row, (source, own) in enumerate(zip(sources, found, strict=True)):
+            spliced.append([])
+            layouts.append({})
+            lacking = [each for each in own[: self.settings.count] if self.settings.lacking(source, each.text)]
+            # What comes first must not depend on how many are wanted.
+            for draft in lacking[:1] if lacking and lacking[0] is own[0] else lacking:
+                for way in self._spliced(encoded, row, source, draft.text):
+                    spliced[-1].append(replace(draft, text=way.text))
+                    length = len(self.desk.tokenizer.encode(way.text))
+                    half = half_length(torch.tensor([min(length, self.network.config.canvas)]))
+                    layout = self._locked(way, width=int(self._widths(half)))
+                    layouts[-1].setdefault(int(half), []).extend([layout] * RUNS if layout is not None else [])
+        tried = max(1, *map(len, layouts))
+        halves = torch.ones(len(sources), tried, dtype=torch.long)  # where there are fewer, nothing is laid out
+        chains: list[list[list[Layout | None]]] = []
+        for row, lengths in enumerate(layouts):
+            halves[row, : len(lengths)] = torch.tensor(list(lengths), dtype=torch.long)
+            chains.append([list[Layout | None](own) for own in lengths.values()] + [[]] * (tried - len(lengths)))
+        locked = self._run(encoded, sources, halves, chains)
+        return [
+            self._merged((encoded[0][row : row + 1], encoded[1][row : row + 1]), source, *each)
+            for row, (source, *each) in enumerate(zip(sources, found, spliced, locked, strict=True))
+        ]
+
+    def _spliced(self, encoded: tuple[Tensor, Tensor], row: int, source: str, draft: str) -> list[Spliced]:
+        """The draft with the words that it lacks, as far as the vocabulary can write them."""
         spell, decode = self.desk.spell, self.desk.tokenizer.decode
-        return tuple(word for word in words if decode(spell(word, after_space=True)).strip() == word)
+        lacking = self.settings.lacking(source, draft)
+        words = [word for word in lacking if decode(spell(word, after_space=True)).strip() == word]
+        own = (encoded[0][row : row + 1], encoded[1][row : row + 1])
 
-    def _grown(self, halves: Tensor, words: Sequence[tuple[str, ...]]) -> Tensor:
-        """The (halved) lengths, and beside each a longer one for words of many tokens, which nobody had foreseen."""
-        if not self.network.config.length_prediction:
-            return halves
-        spelt = [[len(self.desk.spell(word, after_space=True)) for word in own] for own in words]
-        more = torch.tensor([(sum(own) - len(own)) // 2 for own in spelt])[:, None]
-        return torch.cat([halves, (halves + more).clamp(max=(self.network.config.canvas + 1) // 2)], dim=1)
+        def liked(texts: Sequence[str]) -> list[float]:
+            scores = zip(texts, self._scored(own, texts), strict=True)
+            return [score - SUPERFLUOUS * self._superfluous(source, draft, text) for text, score in scores]
 
-    def _merged(self, source: str, free: list[Written], locked: list[Written]) -> list[Written]:
-        """What lacks least comes first, by score; a best translation that lacks nothing stays the best."""
+        def allowed(before: str, after: str) -> bool:
+            fewer = len(self.settings.lacking(source, after)) < len(self.settings.lacking(source, before))
+            fits = len(self.desk.tokenizer.encode(after)) <= self.network.config.canvas
+            return fewer and fits and disorder(source, after) <= disorder(source, before)
+
+        return splice(draft, words, score=liked, allowed=allowed) if words else []
+
+    def _superfluous(self, source: str, draft: str, text: str) -> int:
+        """By how many words a text is longer than a draft, apart from what had to come; terms replace something."""
+        asked, still = self.settings.required(source)[0], self.settings.lacking(source, text)
+        came = [word for word in self.settings.lacking(source, draft) if word not in still]
+        room = sum(len(word.split()) - (word in asked) for word in came)
+        return max(0, len(text.split()) - len(draft.split()) - room)
+
+    def _locked(self, way: Spliced, *, width: int) -> Layout | None:
+        places: list[tuple[int, list[int]]] = []
+        for begin, word in way.places:
+            offset = len(self.desk.tokenizer.encode(way.text[:begin].rstrip()))
+            places.append((offset, self.desk.spell(word, after_space=offset > 0)))
+        return locked_layout(width, places) if places else None
+
+    def _merged(
+        self,
+        encoded: tuple[Tensor, Tensor],
+        source: str,
+        free: list[Written],
+        spliced: list[Written],
+        locked: list[Written],
+    ) -> list[Written]:
+        """What lacks least comes first, then what the model likes best."""
         spent = max(each.network_calls for each in free)
-        dearer = [replace(each, network_calls=each.network_calls + spent) for each in locked]
+        dearer = [replace(each, network_calls=each.network_calls + spent) for each in (*spliced, *locked)]
         every = list({each.text: each for each in (*free, *dearer)}.values())
-        ranked = sorted(every, key=lambda each: (len(self.settings.lacking(source, each.text)), -each.score))
+        scores = self._scored(encoded, [each.text for each in every])
+
+        def unwanted(index: int) -> tuple[int, float]:
+            text = every[index].text
+            cost = SUPERFLUOUS * self._superfluous(source, free[0].text, text)
+            return len(self.settings.lacking(source, text)), cost - scores[index]
+
+        order = sorted(range(len(every)), key=unwanted)
+        lengths = [max(1, len(self.desk.tokenizer.encode(each.text))) for each in every]
+        ranked = [replace(every[index], score=scores[index] / lengths[index]) for index in order]
         if self.settings.lacking(source, free[0].text):
             return ranked
         return [free[0], *(each for each in ranked if each.text != free[0].text)]
@@ -156,21 +236,40 @@ class Translator:
     def score(self, sources: Sequence[str], texts: Sequence[str]) -> list[float]:
         """The model score of given translations, each on the canvas of its own length."""
         found: list[float] = []
-        largest = self.network.config.canvas
         for begin in range(0, len(sources), SCORED):
-            encodings, inside = self._encode(sources[begin : begin + SCORED])
-            encoded = [self.desk.tokenizer.encode(text)[:largest] for text in texts[begin : begin + SCORED]]
-            half = half_length(torch.tensor([len(ids) for ids in encoded]))
+            encoded = self._encode(sources[begin : begin + SCORED])
+            found += self._scored(encoded, texts[begin : begin + SCORED])
+        return found
+
+    def _scored(self, encoded: tuple[Tensor, Tensor], texts: Sequence[str]) -> list[float]:
+        """The same, of texts for as many sources, or all for one."""
+        found: list[float] = []
+        for begin in range(0, len(texts), SCORED):
+            some = texts[begin : begin + SCORED]
+            encodings, inside = (
+                each.expand(len(some), *each.shape[1:]) if len(each) == 1 else each[begin : begin + SCORED]
+                for each in encoded
+            )
+            half = half_length(torch.tensor([len(self.desk.tokenizer.encode(text)) for text in some]))
             memory = self.network.remember(encodings, inside=inside, half=half)
-            widths = canvas_for(half, largest=largest)
-            if not self.network.config.length_prediction:
-                widths = torch.full_like(widths, largest)
-            tokens = torch.full((len(encoded), int(widths.max())), PAD)
-            for row, ids in enumerate(encoded):
-                tokens[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
-            canvas = torch.arange(tokens.shape[1]) < widths[:, None]
+            tokens, canvas = self._canvases(some, self._widths(half))
             found += model_score(as_denoiser(self.network, memory=memory), tokens, inside=canvas).total.tolist()
         return found
+
+    def _widths(self, halves: Tensor) -> Tensor:
+        """The canvas that goes with each (halved) length."""
+        largest = self.network.config.canvas
+        if not self.network.config.length_prediction:
+            return torch.full_like(halves, largest)
+        return canvas_for(halves.flatten(), largest=largest).view_as(halves)
+
+    def _canvases(self, texts: Sequence[str], widths: Tensor) -> tuple[Tensor, Tensor]:
+        """Texts on canvases of these widths, cropped if need be, and what is inside."""
+        tokens = torch.full((len(texts), int(widths.max())), PAD)
+        for row, (text, width) in enumerate(zip(texts, widths.tolist(), strict=True)):
+            ids = self.desk.tokenizer.encode(text)[:width]
+            tokens[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
+        return tokens, torch.arange(tokens.shape[1]) < widths[:, None]
 
     def _encode(self, sources: Sequence[str]) -> tuple[Tensor, Tensor]:
         source, inside = pad_sources(self.desk.tokenizer, sources, longest=self.network.config.source_positions)
@@ -192,33 +291,22 @@ class Translator:
         encoded: tuple[Tensor, Tensor],
         sources: Sequence[str],
         halves: Tensor,
-        needed: Sequence[tuple[str, ...]],
+        layouts: Sequence[Sequence[Sequence[Layout | None]]],
+        *,
+        by: RankName | None = None,
     ) -> list[list[Written]]:
-        """All candidates of all sources in common batches: the encoder runs once, keys are made once a length."""
-        encodings, inside = encoded
-        tried = halves.shape[1]
-        predicts = self.network.config.length_prediction
-        memory = self.network.remember(
-            encodings.repeat_interleave(tried, dim=0),
-            inside=inside.repeat_interleave(tried, dim=0),
-            half=halves.flatten() if predicts else None,
-        )
-        largest = self.network.config.canvas
-        widths = (
-            canvas_for(halves.flatten(), largest=largest).view_as(halves)
-            if predicts
-            else torch.full_like(halves, largest)
-        )
+        """All layouts of all lengths of all sources in common batches: keys are made once a length."""
+        tried, widths, memory = halves.shape[1], self._widths(halves), self._remember(encoded, halves)
         orders: list[Order] = []
         owners: list[int] = []
         counts: list[int] = []
-        for number, (source, words) in enumerate(zip(sources, needed, strict=True)):
+        for number, source in enumerate(sources):
             first = crc32(source.encode()) << 20  # which noise a source gets does not depend on its company
             own = [
                 (layout, length)
                 for length in range(tried)
                 if halves[number, length] not in halves[number, :length]
-                for layout in self._layouts(int(widths[number, length]), words)
+                for layout in layouts[number][length]
             ]
             orders += [Order(layout, first + n, int(widths[number, k])) for n, (layout, k) in enumerate(own)]
             owners += [number * tried + length for _, length in own]
@@ -237,9 +325,7 @@ class Translator:
                 scored=self.settings.scored or max(counts) > 1,
                 spare=self.settings.spare,
             )
-        by: RankName = "score" if tried == 1 else "per-token"
-        if not any(needed):  # of places for words most would agree on the end, where they disturb least
-            by = self.settings.by or by
+        by = by or ("score" if tried == 1 else "per-token")
         found: list[list[Written]] = []
         begin = 0
         for source, count in zip(sources, counts, strict=True):
@@ -247,15 +333,11 @@ class Translator:
             begin += count
         return found
 
-    def _layouts(self, width: int, words: tuple[str, ...]) -> Sequence[Layout | None]:
-        """Empty canvases, or one for each place of the words that must appear."""
-        if not words:
-            return [None] * self.sampling.candidates
-        empty = Layout((Piece((PAD,) * width, classes=(FREE_OR_END,) * width),))
-        placed = (place_words(empty, words, self.desk, seed=seed) for seed in range(4 * PLACES))
-        different = dict.fromkeys(layout for layout in placed if layout is not None)
-        # Where there is no room for all, there may be for fewer.
-        return list(different)[:PLACES] or (self._layouts(width, words[:-1]) if len(words) > 1 else [])
+    def _remember(self, encoded: tuple[Tensor, Tensor], halves: Tensor) -> Memory:
+        """Every source as often as there are lengths for it."""
+        encodings, inside = (each.repeat_interleave(halves.shape[1], dim=0) for each in encoded)
+        half = halves.flatten() if self.network.config.length_prediction else None
+        return self.network.remember(encodings, inside=inside, half=half)
 
     def _ranked(self, source: str, outcomes: Sequence[Outcome], *, by: RankName) -> list[Written]:
         texts = [self._text(outcome.tokens) for outcome in outcomes]

@@ -3,6 +3,7 @@
 import operator
 import re
 from functools import lru_cache
+from itertools import combinations
 
 SPELT_OUT = 12
 """Whole numbers up to this need not be kept: translators write them as words at least as often as in digits."""
@@ -53,9 +54,12 @@ def missing_numbers(source: str, translation: str) -> list[str]:
     return missing
 
 
-def as_written(number: str, translation: str) -> str | None:
-    """The form in which a translation writes a number first, such as 1.234,5 for 1,234.5; None if it does not."""
-    return next((form[0] for form in _forms(translation) if _same(number, form[0])), None)
+def disorder(source: str, translation: str) -> int:
+    """How many pairs of the source's numbers stand the other way round in the translation."""
+    forms = _forms(translation)
+    places = [next((form.start() for form in forms if _same(number, form[0])), None) for number in numbers_in(source)]
+    known = [place for place in places if place is not None]
+    return sum(second < first for first, second in combinations(known, 2))
 
 
 def _is_word(character: str) -> bool:
