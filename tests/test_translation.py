@@ -13,10 +13,11 @@ from sundae.baselines.models import AutoregressiveTwin
 from sundae.cli import main
 from sundae.config import BaselineConfig, SamplingConfig
 from sundae.decoding import desk
+from sundae.decoding import lines as line_by_line
 from sundae.decoding.lines import translate_lines
 from sundae.decoding.refine import RefineSettings
 from sundae.decoding.trace import Trace
-from sundae.decoding.translation import TranslateSettings
+from sundae.decoding.translation import TranslateSettings, Translator
 from sundae.decoding.written import Written
 from sundae.errors import UsageError
 from sundae.measure.bleu import corpus_bleu
@@ -122,6 +123,24 @@ def test_long_lines_and_words_are_split_and_what_cannot_be_is_counted(model: Sun
     assert said == ["1 of 2 lines hold a character of more than 1 tokens and were cropped"]
 
 
+def test_sentences_are_translated_apart_and_what_has_no_letter_is_copied(model: Sundae):
+    asked: list[str] = []
+
+    def echo(sources: Sequence[str]) -> list[list[Written]]:
+        asked.extend(sources)
+        return [[Written(source.upper(), 0.0, 1, 1)] for source in sources]
+
+    given = ["the cat . a dog .", "* * *", "12:30", "the cat 12", "&", ""]
+    found = translate_lines(given, echo, tokenizer=model.tokenizer, longest=24)
+    assert [own[0].text for own in found] == ["THE CAT . A DOG .", "* * *", "12:30", "THE CAT 12", "&", ""]
+    assert sorted(asked) == ["a dog .", "the cat .", "the cat 12"]
+    asked.clear()
+    translate_lines([" ".join(["cat"] * 60)], echo, tokenizer=model.tokenizer, longest=24)
+    assert max(len(model.tokenizer.encode(part)) for part in asked) <= 12
+    with pytest.raises(UsageError, match="letter by letter"):
+        model.translate("the cat")
+
+
 def test_more_lengths_and_candidates_are_ranked_and_equal_ones_merged(model: Sundae, pairs: Corpus):
     source = sides(pairs)[0][3]
     (found,) = model.translate_many(
@@ -168,7 +187,7 @@ def test_everything_required_is_kept_at_once_and_by_every_alternative(model: Sun
     hopeless = TranslateSettings(terms={"cat": "incomprehensibilities " * 4, "the": "zebra"})
     (found,) = model.translate_many(["the cat"], sampling=QUICK, settings=hopeless, say=said.append)
     assert "zebra" in found[0].text
-    assert said == ["1 of 1 translations lack a term or a number that they should hold"]
+    assert said == ["1 of 1 translations lack a term or a number that they should hold (line 1)"]
     numbers = TranslateSettings(keep_numbers=False, banned=("37",))
     assert numbers.required("the cat 37") == TranslateSettings(banned=("37",)).required("the cat 37") == ([], [])
     with pytest.raises(UsageError, match="is banned"):
@@ -321,9 +340,54 @@ def test_the_command_line(folder: str, pairs: Corpus, tmp_path: Path, capsys):
     assert "1 of 2 drafts stay as they are" in said.err
     assert main(["refine", f"{references[0]} [[1]]", "--source", sources[0], *usual]) == 3
     assert "line 1: the draft has a blank" in capsys.readouterr().err
-    before = (tmp_path / "in.txt").read_bytes()
-    assert main(["translate", str(tmp_path / "in.txt"), "-o", str(tmp_path / "in.txt"), *usual]) == 2
-    assert (tmp_path / "in.txt").read_bytes() == before
+    read, terms = str(tmp_path / "in.txt"), str(tmp_path / "terms.tsv")
+    before = [Path(path).read_bytes() for path in (read, terms)]
+    assert main(["translate", read, "-o", read, *usual]) == 2
+    assert main(["translate", "a", "-o", terms, "--terms", terms, *usual]) == 2
+    assert main(["refine", "a", "--source", read, "-o", read, *usual]) == 2
+    assert [Path(path).read_bytes() for path in (read, terms)] == before
+    capsys.readouterr()
+    for text, written in (("", "\n"), ("user@host.de", "user@host.de\n")):
+        assert main(["translate", text, *usual]) == 0
+        assert capsys.readouterr().out == written
+    (tmp_path / "two.txt").write_text(f"{references[0]}\n{references[1]}\n", encoding="utf-8")
+    (tmp_path / "sources.txt").write_text(f"{sources[0]}\n{sources[1]}\n", encoding="utf-8")
+    drafts = ["refine", str(tmp_path / "two.txt"), "--source", str(tmp_path / "sources.txt")]
+    assert main([*drafts, "--json", *usual]) == 0
+    assert [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()] == references[:2]
+    assert main(["refine", references[0], "--source", sources[0], "--diff", *usual]) == 0
+    assert capsys.readouterr() == ("", "sundae: nothing was changed\n")
+
+
+def test_a_translation_that_was_cut_short_goes_on(folder: str, pairs: Corpus, tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.setattr(line_by_line, "BATCH", 4)
+    sources, references = sides(pairs)
+    (tmp_path / "in.txt").write_text("\n".join(sources[:20]) + "\n", encoding="utf-8")
+    command = ["translate", str(tmp_path / "in.txt"), "-o", str(tmp_path / "out.txt"), "--model", folder]
+    whole = Translator.translate
+    batches: list[int] = []
+
+    def interrupted(self: Translator, some: Sequence[str]) -> list[list[Written]]:
+        if len(batches) == 3:
+            raise KeyboardInterrupt
+        batches.append(len(some))
+        return whole(self, some)
+
+    monkeypatch.setattr(Translator, "translate", interrupted)
+    assert main([*command, "--threads", "1"]) == 130
+    assert "12 translations are kept" in capsys.readouterr().err
+    assert not (tmp_path / "out.txt").exists()
+    with (tmp_path / "out.txt.partial").open("a", encoding="utf-8") as file:
+        file.write('["torn')
+    batches[:] = [-1] * 9
+    assert main([*command, "--threads", "1"]) == 0
+    assert "12 translations of an earlier try" in capsys.readouterr().err
+    assert len(batches) == 9 + 2
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8").splitlines() == references[:20]
+    assert not (tmp_path / "out.txt.partial").exists()
+    (tmp_path / "out.txt.partial").write_text('{"of": "another model"}\n["the", []]\n', encoding="utf-8")
+    assert main([*command, "--threads", "1"]) == 0
+    assert "earlier try" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -401,7 +465,7 @@ def test_what_grows_step_by_step_ends_as_the_translation(folder: str, model: Sun
     assert [row["step"] for row in low] == [0, 1, 2, 3, 4]
     assert low[0]["BLEU"] < 5 < 80 < low[4]["BLEU"]
     assert low[4]["model score"] > max(low[0]["model score"], high[4]["model score"])
-    chain = replace(model.config.sampling, steps=4, temperature=0.3, candidates=1)
+    chain = replace(model.config.sampling, steps=4, temperature=0.3, candidates=1, stop_early=False)
     last = model.translate(sources, sampling=chain, settings=TranslateSettings(keep_numbers=False))
     assert low[4]["BLEU"] == pytest.approx(corpus_bleu([each.text for each in last], references).score)
     assert (tmp_path / "report" / "model-score.png").exists()

@@ -14,6 +14,8 @@ def write_whole(path: Path, content: bytes | str) -> Path:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, temporary)  # what was private stays so
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from sundae.decoding.constraints import Constraints
 from sundae.decoding.desk import Order, run_orders
 from sundae.decoding.fill import FillSettings, fill_templates
 from sundae.decoding.layout import Classes, Desk
-from sundae.decoding.lines import translate_lines
+from sundae.decoding.lines import Kept, translate_lines
 from sundae.decoding.refine import Refined, Refinery, RefineSettings
 from sundae.decoding.shapes import TokenShapes
 from sundae.decoding.translation import TranslateSettings, Translator, bound_to
@@ -81,10 +81,12 @@ class Sundae:
         watch: Watch | None = None,
         progress: Callable[[int], None] | None = None,
         say: Callable[[str], None] | None = None,
+        kept: Kept | None = None,
     ) -> list[list[Written]]:
         """The best translations of each line, in common batches; each line gets what it would get alone.
 
-        `say` is told how many lines were cropped, and how many lack what they must hold.  Paper: sec. 3.1 (Decoding).
+        `say` is told how many lines were cropped, and how many lack what they must hold; `kept` has what is known
+        already, and is given the rest.  Paper: sec. 3.1 (Decoding).
         """
         translator = self.translator(sampling=sampling, settings=settings, watch=watch)
         found = translate_lines(
@@ -95,13 +97,17 @@ class Sundae:
             count=translator.settings.count,
             progress=progress,
             say=say,
+            kept=kept,
         )
         if say is not None:
             # Tags and addresses were never translated, so terms and numbers are not looked for in them.
             texts = ([take_out(each)[0] for each in side] for side in (sources, [own[0].text for own in found]))
-            lacking = sum(bool(translator.settings.lacking(*pair)) for pair in zip(*texts, strict=True))
+            pairs = enumerate(zip(*texts, strict=True), start=1)
+            lacking = [str(number) for number, pair in pairs if translator.settings.lacking(*pair)]
             if lacking:
-                say(f"{lacking} of {len(sources)} translations lack a term or a number that they should hold")
+                where = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
+                what = "a term or a number that they should hold"
+                say(f"{len(lacking)} of {len(sources)} translations lack {what} (line {where})")
         return found
 
     def translate_to_length(

@@ -136,6 +136,22 @@ def test_bleu_of_decoded_validation_sentences_is_logged_with_its_signature(tmp_p
     assert "only translations have references" in capsys.readouterr().err
 
 
+def test_sources_that_are_too_long_and_pairs_that_are_not_there_are_said_before_anything_is_written(
+    tmp_path: Path, capsys
+):
+    (tmp_path / "pairs").mkdir()
+    pairs = parallel_corpus(tmp_path / "pairs").folder
+    usual, run = ["network.encoder_layers=1", "training.steps=2"], tmp_path / "run"
+    assert main(command(pairs, run, *usual, "network.source_positions=3")) == 2
+    assert "the corpus has sources of" in capsys.readouterr().err
+    assert main(command(pairs, run, *usual, "--bleu", "-1")) == 2
+    assert "must not be negative" in capsys.readouterr().err
+    assert main(command(pairs, run, *usual, "--init", "nowhere")) != 0
+    assert not run.exists()
+    assert main(command(pairs, run, *usual)) == 0  # positions for all sources, whatever the preset has
+    assert Sundae.from_pretrained(run / "model").config.network.source_positions == 24
+
+
 def test_bfloat16_trains_where_the_machine_can(tmp_path: Path, data: Path):
     from sundae.machine import probe_bfloat16
 

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sundae.decoding.rank import chrf, rank
+from sundae.errors import UsageError
 
 TEXTS = st.text(st.characters(codec="utf-8", categories=("L", "P", "Zs")), max_size=25)
 
@@ -19,6 +20,11 @@ def test_scores_rank_and_equal_texts_are_merged():
     assert rank(texts, scores=scores, lengths=lengths, by="score") == [2, 1, 3]
     assert rank(texts, scores=scores, lengths=lengths, by="per-token") == [1, 2, 3]
     assert rank([], scores=[], lengths=[]) == []
+
+
+def test_an_unknown_way_to_rank_is_refused_by_name():
+    with pytest.raises(UsageError, match="did you mean 'score'"):
+        rank(["a"], scores=[0.0], lengths=[1], by="scores")  # pyright: ignore[reportArgumentType]
 
 
 def test_minimum_bayes_risk_prefers_what_the_others_agree_with():

@@ -89,6 +89,14 @@ def test_write_and_read(tmp_path: Path):
         made.write(tmp_path, name="../light")
 
 
+def test_a_private_file_stays_private(tmp_path: Path):
+    path = files.write_whole(tmp_path / "a.txt", "old")
+    path.chmod(0o600)
+    files.write_whole(path, "new")
+    assert path.read_text() == "new"
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_an_interrupted_write_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = files.write_whole(tmp_path / "a.txt", b"old")
 

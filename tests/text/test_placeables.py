@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sundae.text.numbers import as_written, numbers_in
+from sundae.text.numbers import missing_numbers, numbers_in
 from sundae.text.placeables import places, put_back, take_out
 
 
@@ -214,5 +214,5 @@ def test_long_runs_are_read_in_linear_time():
         put_back(*take_out(text))
     for text in ("1" * 200_000, "1," * 100_000, "1 234 " * 30_000, "-" * 200_000):
         numbers_in(text)
-        as_written("13", text)
+        missing_numbers("13", text)
     assert time.perf_counter() - began < 5

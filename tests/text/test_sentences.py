@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sundae.text.sentences import split_sentences, split_to_fit
+from sundae.text.sentences import certain_sentences, split_sentences, split_to_fit
 
 
 def words(count: int):
@@ -88,3 +88,25 @@ def test_a_very_long_word_is_split_in_little_more_than_linear_time(most: int):
     assert "".join(split_to_fit("a" * 100_000, fits)) == "a" * 100_000
     assert seen < 5_000_000
     assert time.perf_counter() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("A dog runs. A man sits.", ["A dog runs. ", "A man sits."]),
+        ("a dog runs . a man sits .", ["a dog runs . ", "a man sits ."]),
+        ("Mr. Smith met Dr. Jones. They left!", ["Mr. Smith met Dr. Jones. ", "They left!"]),
+        ("J. S. Bach lived here. So did I.", ["J. S. Bach lived here. ", "So did I."]),
+        (
+            "Am 3. Mai kam er, z. B. mit dem Zug. Sie kam nicht.",
+            ["Am 3. Mai kam er, z. B. mit dem Zug. ", "Sie kam nicht."],
+        ),
+        ('"Stop!" he said. "Why?" She laughed.', ['"Stop!" he said. ', '"Why?" ', "She laughed."]),
+        ("It costs 3.50 euros, e.g. here. Really?", ["It costs 3.50 euros, e.g. here. ", "Really?"]),
+        ("\u00c4pfel? \u00d6l!", ["\u00c4pfel? ", "\u00d6l!"]),
+        ("one line", ["one line"]),
+        ("", []),
+    ],
+)
+def test_sentences_that_surely_end(text: str, sentences: list[str]):
+    assert certain_sentences(text) == sentences

@@ -16,7 +16,7 @@ from sundae.core.length import PAD
 from sundae.core.network import Memory, as_denoiser
 from sundae.core.noise import Noise
 from sundae.core.sampling import ChainState, run_chain, unfold_chain
-from sundae.decoding.lines import translate_lines
+from sundae.decoding.lines import Kept, translate_lines
 from sundae.decoding.truncation import keep_likeliest
 from sundae.decoding.written import Written
 from sundae.errors import CapabilityError, DataError, UsageError
@@ -60,6 +60,7 @@ class _LineTranslator(ABC):
         count: int = 1,
         progress: Callable[[int], None] | None = None,
         say: Callable[[str], None] | None = None,
+        kept: Kept | None = None,
     ) -> list[list[Written]]:
         """The best translations of each line."""
         if not self.config.network.translates:
@@ -73,6 +74,7 @@ class _LineTranslator(ABC):
             count=count,
             progress=progress,
             say=say,
+            kept=kept,
         )
 
     @abstractmethod

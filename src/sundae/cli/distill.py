@@ -10,7 +10,7 @@ from zlib import crc32
 
 from tyro.conf import Positional, arg
 
-from sundae.cli.writing import use_threads
+from sundae.cli.writing import say, use_threads
 from sundae.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Command:
 
     def run(self) -> None:
         """Translate all sources, then prepare the corpus."""
+        from sundae.cli.partial import fingerprint
         from sundae.model import load_model
         from sundae.text.corpus import Corpus
         from sundae.text.writer import require_free
@@ -62,13 +63,18 @@ class Command:
             raise UsageError(f"--teacher {self.teacher}", why="it does not translate")
         place = self.out.resolve()
         done = place.with_name(f"{place.name}.translations")
-        translations = self._translate(teacher, _texts(corpus, "train", "source"), done)
-        self._prepare(corpus, translations, teacher=_fingerprint(teacher))
+        sources = _texts(corpus, "train", "source")
+        if corpus.tokenizer.token_text(1) == "<unk>":
+            holes = sum("<unk>" in source for source in sources)
+            say(f"{holes} of {len(sources)} sources have words without a token: the teacher sees <unk> for them")
+        translations = self._translate(teacher, sources, done)
+        self._prepare(corpus, translations, teacher=fingerprint(teacher))
         done.unlink()
         sys.stdout.write(f"{self.out}\n")
 
     def _translate(self, teacher: "Model", sources: list[str], done: Path) -> list[str]:
         """The teacher's translations, kept line by line in a file beside the corpus."""
+        from sundae.cli.partial import fingerprint
         from sundae.model import Sundae
 
         settings = teacher.config.baseline
@@ -77,7 +83,7 @@ class Command:
                 raise UsageError(f"--beam {self.beam}", why="a SUNDAE teacher has no beam")
             settings = replace(settings, beam=self.beam)
         done.parent.mkdir(parents=True, exist_ok=True)
-        facts = {"teacher": _fingerprint(teacher), "beam": self.beam, "sources": crc32("\n".join(sources).encode())}
+        facts = {"teacher": fingerprint(teacher), "beam": self.beam, "sources": crc32("\n".join(sources).encode())}
         made_of = json.dumps(facts)
         kept = done.read_bytes() if done.exists() else b""
         kept = kept[: kept.rfind(b"\n") + 1]  # a torn last line goes
@@ -150,11 +156,3 @@ def _texts(corpus: "Corpus", split: "SplitName", side: "Side") -> list[str]:
     part = corpus.split(split)
     read = part.source if side == "source" else part.text
     return [corpus.tokenizer.decode(read(row).tolist()).replace("\n", " ") for row in range(len(part))]
-
-
-def _fingerprint(teacher: "Model") -> int:
-    """Its weights in a number: the same name may stand for a model that was trained further."""
-    found = 0
-    for weight in teacher.network.state_dict().values():
-        found = crc32(weight.detach().cpu().contiguous().numpy().tobytes(), found)
-    return found

@@ -6,11 +6,12 @@ import os
 import re
 import sys
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from sundae.cli.writing import ChainFlags, read_text, say, split_lines, split_words
+from sundae.cli.writing import ChainFlags, is_file, read_text, require_others, say, split_lines, split_words
 from sundae.config import RankName
 from sundae.errors import DataError, UsageError
 from sundae.text.placeables import take_out
@@ -57,6 +58,8 @@ class Command(ChainFlags):
             raise UsageError("--suggest with --diff, --watch, --trace or --html", why="suggestions change nothing")
         if self.draft == self.source == "-":
             raise UsageError("- twice", why="standard input is either the draft or the source")
+        if self.source is not None and is_file(self.source):
+            require_others(self.output, Path(self.source))
         draft = read_text(self.draft)
         settings = RefineSettings(
             suspicion=self.suspicion,
@@ -92,8 +95,11 @@ class Command(ChainFlags):
             say("nothing was changed")
         if lines:  # each has its end, the last one too
             refined = replace(refined, text=refined.text + "\n")
-            before += "\n" * draft.endswith("\n")
-        self.write(self._result(before, refined))
+            before += "\n" * (draft.endswith("\n") or not refined.edits)
+        if lines and self.json:
+            self.write("".join(self._result(*part) for part in parts))
+        else:
+            self.write(self._result(before, refined))
         self.save_trace(looking, "refine", sampling, refined.origins)
 
     def _readers(self, model: "Sundae", draft: str) -> "list[Refinery]":
@@ -144,8 +150,7 @@ class Command(ChainFlags):
                 "draft_score": _rounded(refined.draft_score),
                 "network_calls": refined.network_calls,
             }
-            text = refined.text if self.source is None else refined.text.removesuffix("\n")
-            return json.dumps({"text": text, "edits": edits, **figures}, ensure_ascii=False) + "\n"
+            return json.dumps({"text": refined.text, "edits": edits, **figures}, ensure_ascii=False) + "\n"
         if not self.diff:
             return refined.text + ("\n" if refined.text and not refined.text.endswith("\n") else "")
         if self.output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):

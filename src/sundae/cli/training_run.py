@@ -3,7 +3,7 @@
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from rich.console import Console
@@ -20,7 +20,7 @@ from sundae.folder import model_card
 from sundae.machine import keep_memory, probe_bfloat16
 from sundae.measure.bleu import corpus_bleu
 from sundae.model import AutoregressiveTwin, Sundae, as_model, load_model, save_model
-from sundae.text.corpus import Corpus
+from sundae.text.corpus import Corpus, SplitName
 from sundae.text.tokenizer import Tokenizer
 from sundae.training.batches import Batch, plan_for
 from sundae.training.checkpoint import locked
@@ -98,17 +98,21 @@ def run_training(command: "Command") -> None:
     keep_memory()
     use_threads(command.threads)
     corpus = Corpus.open(command.data)
-    network: dict[str, object] = {"vocabulary_size": corpus.vocabulary_size}
+    sizes: dict[str, object] = {"vocabulary_size": corpus.vocabulary_size}
     if corpus.kind != "crops":  # crops are cut here, to the preset's canvas
-        network["canvas"] = corpus.canvas
-    config = command.resolve({"network": network, "data": {"kind": corpus.kind, "tokenizer": corpus.tokenizer.kind}})
+        sizes["canvas"] = corpus.canvas
+    if corpus.kind == "parallel":
+        sizes["source_positions"] = corpus.canvas
+    config = command.resolve({"network": sizes, "data": {"kind": corpus.kind, "tokenizer": corpus.tokenizer.kind}})
     _check_fit(config, corpus)
+    _check_bleu(command, config, corpus)
     _check_machine(config)
     if command.out.exists() and not command.out.is_dir():
         raise UsageError(f"{command.out} is a file", why="a run needs a folder")
+    network = _network(command, config, corpus)
     with locked(command.out):
         _claim(command, config, corpus)
-        _train(command, config, corpus)
+        _train(command, config, corpus, network)
 
 
 def _check_fit(config: RunConfig, corpus: Corpus) -> None:
@@ -123,6 +127,22 @@ def _check_fit(config: RunConfig, corpus: Corpus) -> None:
         raise UsageError(
             f"network.canvas={config.network.canvas}", why=f"the corpus has texts of {corpus.canvas} tokens"
         )
+    if corpus.kind == "parallel":
+        longest = max(int(corpus.split(name).lengths("source").max(initial=0)) for name in get_args(SplitName))
+        if config.network.source_positions < longest:
+            raise UsageError(
+                f"network.source_positions={config.network.source_positions}",
+                why=f"the corpus has sources of {longest} tokens",
+            )
+
+
+def _check_bleu(command: "Command", config: RunConfig, corpus: Corpus) -> None:
+    if command.bleu < 0:
+        raise UsageError(f"--bleu {command.bleu}", why="must not be negative")
+    if command.bleu and not config.network.translates:
+        raise UsageError(f"--bleu {command.bleu}", why="only translations have references; this corpus has no sources")
+    if command.bleu and not len(corpus.split("validation")):
+        raise UsageError(f"--bleu {command.bleu}", why=f"{command.data} has no validation pairs")
 
 
 def _check_machine(config: RunConfig) -> None:
@@ -167,14 +187,18 @@ def _difference(before: RunConfig, now: RunConfig) -> str:
     return ", ".join(f"{s}.{k} was {old[s][k]} and is now {new[s][k]}" for s, k in changed)
 
 
-def _train(command: "Command", config: RunConfig, corpus: Corpus) -> None:
-    run, checkpoints = command.out, command.out / "checkpoints"
+def _network(command: "Command", config: RunConfig, corpus: Corpus) -> Transformer:
     torch.manual_seed(config.training.seed)
     network = build_network(config.network)
     if command.init is not None:
         _start_from(network, command.init, corpus, flag="--init")
     if command.init_encoder is not None:
         _start_from(network, command.init_encoder, corpus, flag="--init-encoder", parts=_READING)
+    return network
+
+
+def _train(command: "Command", config: RunConfig, corpus: Corpus, network: Transformer) -> None:
+    run, checkpoints = command.out, command.out / "checkpoints"
     trainer = Trainer(build_loss(network, config.objective), config.training)
     progress = ProgressLog(steps=config.training.steps, step=0, quiet=command.quiet)
     try:
@@ -246,8 +270,6 @@ def _validations(command: "Command", config: RunConfig, corpus: Corpus, trainer:
 
 
 def _bleu_validation(command: "Command", config: RunConfig, corpus: Corpus, trainer: Trainer) -> Validation:
-    if not config.network.translates:
-        raise UsageError(f"--bleu {command.bleu}", why="only translations have references; this corpus has no sources")
     held_out, tokenizer = corpus.split("validation"), corpus.tokenizer
     rows = range(min(command.bleu, len(held_out)))
     sources = [tokenizer.decode(held_out.source(row).tolist()) for row in rows]

@@ -1,26 +1,40 @@
 """`sundae translate TEXT|FILE|-`."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from sundae.cli.writing import ChainFlags, read_file, read_text, say, split_lines, split_words
+from sundae.cli.writing import (
+    ChainFlags,
+    is_file,
+    read_file,
+    read_text,
+    require_others,
+    say,
+    split_lines,
+    split_words,
+)
 from sundae.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from sundae.decoding.lines import Kept
     from sundae.decoding.written import Written
-    from sundae.model import AutoregressiveTwin, MaskPredictTranslator, Sundae
+    from sundae.model import AutoregressiveTwin, MaskPredictTranslator, Model, Sundae
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command(ChainFlags):
     """Translate lines: each canvas starts as noise and is improved in a few parallel steps.
 
-    One line in gives one line out; an empty line stays empty.  Tags and addresses come back as they were, lines that
-    are too long for the model are translated sentence by sentence, and SUNDAE keeps numbers.
+    One line in gives one line out; an empty line stays empty.  Tags, addresses and variables come back as they were,
+    lines are translated sentence by sentence, and SUNDAE keeps numbers.  With -o the same command goes on after an
+    interruption.
     """
 
     model: Annotated[str, arg(metavar="DIR|HUB-ID")] = field()
@@ -54,14 +68,14 @@ class Command(ChainFlags):
         for flag, value in (("-n", self.count), ("--lengths", self.lengths), ("-T", self.steps)):
             if value is not None and value < 1:
                 raise UsageError(f"{flag} {value}", why="must be at least 1")
-        if self.output is not None and self.output.is_file() and _is_file(self.text, self.output):
-            raise UsageError(f"-o {self.output}", why="that is the text to be translated", hint="another file")
+        inputs = [Path(self.text)] if is_file(self.text) else []
+        require_others(self.output, *inputs, *([] if self.terms is None else [self.terms]))
         terms = {} if self.terms is None else read_terms(self.terms)
         model = self.load_any()
         if isinstance(model, Sundae):
             self._denoise(model, lines, sources, terms)
         else:
-            self._print(lines, sources, self._baseline(model, sources, terms))
+            self._from_baseline(model, lines, sources, terms)
 
     def _denoise(self, model: "Sundae", lines: list[str], sources: list[str], terms: dict[str, str]) -> None:
         from sundae.decoding.translation import TranslateSettings
@@ -83,17 +97,29 @@ class Command(ChainFlags):
         with self.onlookers(model, steps=sampling.steps) as looking:
             if looking:  # the first line, which gets what it would get among the others
                 found = model.translate_many(sources[:1], sampling=sampling, settings=settings, watch=looking, say=say)
-        with self.progress("lines", len(sources)) as progress:
+        with self._partial(model, sampling, settings) as kept, self.progress("lines", len(sources)) as progress:
             found += model.translate_many(
-                sources[len(found) :], sampling=sampling, settings=settings, progress=progress, say=say
+                sources[len(found) :], sampling=sampling, settings=settings, progress=progress, say=say, kept=kept
             )
-        self._print(lines, sources, found)
+            self._print(lines, sources, found)
         origins = [origin for own in found[:1] for each in own for origin in each.origins]
         self.save_trace(looking, "translate", sampling, origins)
 
-    def _baseline(
-        self, model: "AutoregressiveTwin | MaskPredictTranslator", sources: list[str], terms: dict[str, str]
-    ) -> "list[list[Written]]":
+    def _partial(self, model: "Model", *settings: object) -> "AbstractContextManager[Kept | None]":
+        """Where finished translations are kept until the file that they go to can be written."""
+        if self.output is None or (self.output.exists() and not self.output.is_file()) or self.watch:
+            return nullcontext()
+        from sundae.cli.partial import Partial, fingerprint
+
+        return Partial(self.output, made_of={"model": fingerprint(model), "settings": repr(settings)})
+
+    def _from_baseline(
+        self,
+        model: "AutoregressiveTwin | MaskPredictTranslator",
+        lines: list[str],
+        sources: list[str],
+        terms: dict[str, str],
+    ) -> None:
         only_chain = ("steps", "temperature", "rule", "schedule", "share", "top_k", "top_p", "trace", "html", "rank")
         given = [name for name in (*only_chain, "candidates") if getattr(self, name) is not None]
         others = {"ban": self.ban, "watch": self.watch, "terms": terms, "free-numbers": self.free_numbers}
@@ -105,8 +131,11 @@ class Command(ChainFlags):
         settings = model.config.baseline
         if self.count > settings.beam and isinstance(model, AutoregressiveTwin):
             settings = replace(settings, beam=self.count)
-        with self.progress("lines", len(sources)) as progress:
-            return model.translate_many(sources, baseline=settings, count=self.count, progress=progress, say=say)
+        with self._partial(model, settings, self.count) as kept, self.progress("lines", len(sources)) as progress:
+            found = model.translate_many(
+                sources, baseline=settings, count=self.count, progress=progress, say=say, kept=kept
+            )
+            self._print(lines, sources, found)
 
     def _print(self, lines: list[str], sources: list[str], found: "list[list[Written]]") -> None:
         self.write("".join(self._lines(*each) for each in zip(lines, sources, found, strict=True)))
@@ -126,14 +155,6 @@ class Command(ChainFlags):
             else:
                 shown.append(text)
         return "".join(f"{each}\n" for each in shown)
-
-
-def _is_file(text: str, path: Path) -> bool:
-    """Whether a text to translate is the name of this very file."""
-    try:
-        return Path(text).is_file() and path.samefile(text)
-    except OSError:  # longer than any file name
-        return False
 
 
 def read_terms(path: Path) -> dict[str, str]:

@@ -16,6 +16,7 @@ from tyro.conf import UseAppendAction, arg
 from sundae.config import RuleName, SamplingConfig, ScheduleName
 from sundae.errors import DataError, UsageError
 from sundae.files import write_whole
+from sundae.text.placeables import places
 
 if TYPE_CHECKING:
     from sundae.baselines.models import AutoregressiveTwin, Draw
@@ -381,16 +382,26 @@ def read_text(argument: str) -> str:
     """The text itself, the content of the file of that name, or with `-` standard input."""
     if argument == "-":
         return read_all()
+    if not argument:
+        return "\n"  # one line, with nothing in it
     try:
-        if argument and Path(argument).is_dir():
+        if Path(argument).is_dir():
             raise DataError(f"{argument} is a folder", why="a file or a text is wanted")
         if not Path(argument).exists():
-            if _LIKE_A_FILE.fullmatch(argument):
+            if _LIKE_A_FILE.fullmatch(argument) and not places(argument):
                 raise DataError(f"there is no file {argument}", hint="- and standard input, if it is a text")
             return argument
     except OSError:  # longer than any file name
         return argument
     return read_file(Path(argument))
+
+
+def is_file(text: str) -> bool:
+    """Whether a text is the name of a file."""
+    try:
+        return bool(text) and Path(text).is_file()
+    except OSError:  # longer than any file name
+        return False
 
 
 def read_file(path: Path) -> str:

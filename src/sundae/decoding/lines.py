@@ -1,11 +1,12 @@
 """Lines in, lines out, whatever translates them: long lines are split, tags and addresses kept, lengths gathered."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sundae.decoding.written import Written
+from sundae.errors import UsageError
 from sundae.text.placeables import Placeable, put_back, take_out
-from sundae.text.sentences import split_to_fit
+from sundae.text.sentences import certain_sentences, split_to_fit
 from sundae.text.tokenizer import Tokenizer
 
 BATCH = 32
@@ -23,6 +24,17 @@ class _Line:
     placeables: tuple[Placeable, ...]
 
 
+class Kept:
+    """Translations of parts of lines that are known already; whoever wants to keep them elsewhere overrides `add`."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, list[Written]] = {}
+
+    def add(self, found: Mapping[str, list[Written]]) -> None:
+        """Some more."""
+        self.found |= found
+
+
 def translate_lines(
     lines: Sequence[str],
     translate: Translate,
@@ -32,33 +44,45 @@ def translate_lines(
     count: int = 1,
     progress: Callable[[int], None] | None = None,
     say: Callable[[str], None] | None = None,
+    kept: Kept | None = None,
 ) -> list[list[Written]]:
     """For each line its best `count` translations at most; an empty line stays empty.
 
-    A line of more than `longest` tokens is translated in parts, and version i is made of the i-th best of each.  What
-    cannot be split is cropped by the model; `say` is told how many lines that was.
+    Every sentence is translated apart, one of more than `longest` tokens in parts of half as many at most, and version
+    i is made of the i-th best of each.  What has no letter stays as it is.  What cannot be split is cropped by the
+    model; `say` is told how many lines that was.
     """
+    if isinstance(lines, str):
+        raise UsageError("one text where lines are wanted", why="it would be read letter by letter", hint="[text]")
 
-    def fits(text: str) -> bool:
-        return len(tokenizer.encode(text.strip())) <= longest
+    def fits(text: str, most: int = longest) -> bool:
+        return len(tokenizer.encode(text.strip())) <= most
+
+    def in_parts(sentence: str) -> list[str]:
+        # As long as what a model has seen most of: it makes short work of a longer one.
+        return [sentence] if fits(sentence) else split_to_fit(sentence, lambda text: fits(text, max(1, longest // 2)))
 
     read: list[_Line] = []
     cropped = 0
     for line in lines:
         text, placeables = take_out(line)
-        parts = tuple(part.strip() for part in split_to_fit(text, fits) if part.strip())
+        pieces = (part.strip() for sentence in certain_sentences(text) for part in in_parts(sentence))
+        parts = tuple(part for part in pieces if part)
         cropped += not all(map(fits, parts))
         read.append(_Line(parts, placeables))
     if cropped and say is not None:
         say(f"{cropped} of {len(lines)} lines hold a character of more than {longest} tokens and were cropped")
-    wanted = list(dict.fromkeys(part for line in read for part in line.parts))
-    wanted.sort(key=lambda part: len(tokenizer.encode(part)))
-    done: dict[str, list[Written]] = {}
+    every = dict.fromkeys(part for line in read for part in line.parts)
+    kept = Kept() if kept is None else kept
+    done = {part: [Written(part, 0.0, 0, 0)] for part in every if not any(map(str.isalpha, part))} | kept.found
+    wanted = sorted((part for part in every if part not in done), key=lambda part: len(tokenizer.encode(part)))
     for begin in range(0, len(wanted), BATCH):
         some = wanted[begin : begin + BATCH]
-        done |= dict(zip(some, translate(some), strict=True))
+        found = dict(zip(some, translate(some), strict=True))
+        kept.add(found)
+        done |= found
         if progress is not None:
-            progress(len(lines) * len(done) // len(wanted))
+            progress(len(lines) * (len(every) - len(wanted) + begin + len(some)) // len(every))
     return [_joined([done[part] for part in line.parts], line.placeables, count) for line in read]
 
 

@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import get_args
 
-from sundae.config import RankName
+from sundae.config import RankName, nearest
+from sundae.errors import UsageError
 
 _ORDERS = range(1, 7)
 _BETA = 2.0
@@ -33,6 +35,8 @@ def rank(
                 for text in counted
             }
             keys = [(risk[text], score) for text, score in zip(texts, per_token, strict=True)]
+        case _:
+            raise UsageError(f"rank {by!r}", why=nearest(by, get_args(RankName)))
     order = sorted(range(len(texts)), key=lambda index: keys[index], reverse=True)
     seen: set[str] = set()
     return [index for index in order if not (texts[index] in seen or seen.add(texts[index]))]

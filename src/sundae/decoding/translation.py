@@ -19,7 +19,7 @@ from sundae.core.sampling import model_score
 from sundae.decoding.canvas import Watch
 from sundae.decoding.constraints import Constraints
 from sundae.decoding.desk import Order, Outcome, run_orders
-from sundae.decoding.layout import Desk, Layout
+from sundae.decoding.layout import Desk, Layout, Piece
 from sundae.decoding.places import Spliced, locked_layout, splice
 from sundae.decoding.rank import rank
 from sundae.decoding.shapes import phrase_pattern
@@ -148,20 +148,15 @@ class Translator:
         self, encoded: tuple[Tensor, Tensor], sources: Sequence[str], found: Sequence[list[Written]]
     ) -> list[list[Written]]:
         """Translations with what was lacking in them; a best one that lacked nothing stays the best."""
-        spliced: list[list[Written]] = []
         layouts: list[dict[int, list[Layout]]] = []
         for row, (source, own) in enumerate(zip(sources, found, strict=True)):
-            spliced.append([])
             layouts.append({})
             lacking = [each for each in own[: self.settings.count] if self.settings.lacking(source, each.text)]
             # What comes first must not depend on how many are wanted.
             for draft in lacking[:1] if lacking and lacking[0] is own[0] else lacking:
                 for way in self._spliced(encoded, row, source, draft.text):
-                    spliced[-1].append(replace(draft, text=way.text))
-                    length = len(self.desk.tokenizer.encode(way.text))
-                    half = half_length(torch.tensor([min(length, self.network.config.canvas)]))
-                    layout = self._locked(way, width=int(self._widths(half)))
-                    layouts[-1].setdefault(int(half), []).extend([layout] * RUNS if layout is not None else [])
+                    half = half_length(torch.tensor([len(self.desk.tokenizer.encode(way.text))]))
+                    layouts[-1].setdefault(int(half), []).extend(self._locked(way, width=int(self._widths(half))))
         tried = max(1, *map(len, layouts))
         halves = torch.ones(len(sources), tried, dtype=torch.long)  # where there are fewer, nothing is laid out
         chains: list[list[list[Layout | None]]] = []
@@ -171,7 +166,7 @@ class Translator:
         locked = self._run(encoded, sources, halves, chains)
         return [
             self._merged((encoded[0][row : row + 1], encoded[1][row : row + 1]), source, *each)
-            for row, (source, *each) in enumerate(zip(sources, found, spliced, locked, strict=True))
+            for row, (source, *each) in enumerate(zip(sources, found, locked, strict=True))
         ]
 
     def _spliced(self, encoded: tuple[Tensor, Tensor], row: int, source: str, draft: str) -> list[Spliced]:
@@ -199,24 +194,22 @@ class Translator:
         room = sum(len(word.split()) - (word in asked) for word in came)
         return max(0, len(text.split()) - len(draft.split()) - room)
 
-    def _locked(self, way: Spliced, *, width: int) -> Layout | None:
+    def _locked(self, way: Spliced, *, width: int) -> list[Layout]:
+        """The text as it is, and canvases on which only the words have their places."""
         places: list[tuple[int, list[int]]] = []
         for begin, word in way.places:
             offset = len(self.desk.tokenizer.encode(way.text[:begin].rstrip()))
             places.append((offset, self.desk.spell(word, after_space=offset > 0)))
-        return locked_layout(width, places) if places else None
+        whole = Layout((Piece(tuple(self.desk.tokenizer.encode(way.text)), way.text),))
+        alone = locked_layout(width, places) if places else None
+        return [whole, *([] if alone is None else [alone] * RUNS)]
 
     def _merged(
-        self,
-        encoded: tuple[Tensor, Tensor],
-        source: str,
-        free: list[Written],
-        spliced: list[Written],
-        locked: list[Written],
+        self, encoded: tuple[Tensor, Tensor], source: str, free: list[Written], locked: list[Written]
     ) -> list[Written]:
         """What lacks least comes first, then what the model likes best."""
         spent = max(each.network_calls for each in free)
-        dearer = [replace(each, network_calls=each.network_calls + spent) for each in (*spliced, *locked)]
+        dearer = [replace(each, network_calls=each.network_calls + spent) for each in locked]
         every = list({each.text: each for each in (*free, *dearer)}.values())
         scores = self._scored(encoded, [each.text for each in every])
 

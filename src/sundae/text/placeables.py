@@ -1,4 +1,4 @@
-"""What a translation must keep as it is: tags and addresses."""
+"""What a translation must keep as it is: tags, addresses and a program's variables."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -11,9 +11,9 @@ _ALONE = (  # HTML's attributes without a value; any word would make a tag of "a
     r"inert|ismap|itemscope|loop|multiple|muted|nomodule|novalidate|open|playsinline|readonly|required|reversed|"
     r"selected|data-[\w-]+"
 )
-_VALUE = r"(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+)"
+_VALUE = r"(?:\"[^\"]*+\"|'[^']*+'|[^\s\"'<>]+)"
 _ATTRIBUTE = rf"(?:[\w:-]+\s*=\s*{_VALUE}|(?i:{_ALONE})(?=[\s/>]))"
-_TAG = rf"<!--(?:(?!<!--|-->).)*+-->|</?(?P<name>[A-Za-z][\w:-]*+)(?:\s++{_ATTRIBUTE})*+\s*+/?>"
+_TAG = rf"<!--(?:(?!<!--|-->).)*+-->|</?(?P<name>[A-Za-z][\w:-]*+|\d++)(?:\s++{_ATTRIBUTE})*+\s*+/?>"
 _LIKE_AN_OPENING_TAG = re.compile(r"<([A-Za-z][\w:-]*+)[^<>]*+>")
 
 _WIDE = r"\u3001\u3002\u300c-\u300f\uff01\uff08\uff09\uff0c\uff1f"
@@ -25,7 +25,9 @@ _MAIL = r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
 # A domain without a scheme needs a path; its first label needs a letter, and its last is in small letters, so that
 # "3.km/h" and "Mr.Smith/Jones" are none.
 _DOMAIN = rf"(?<![\w.@/+-])(?=[\w-]*[^\W\d_])(?:\w[\w-]*+\.)+[a-z]{{2,}}(?::\d+)?/{_PATH}*+"
-_PLACEABLE = re.compile(f"(?P<tag>{_TAG})|{_URL}|{_MAIL}|{_DOMAIN}", re.DOTALL)
+# {0}, {name}, ${name}, %s, %1$d, %(name)s: what a program will put something in place of.
+_VARIABLE = r"\$?\{[\w.]+\}(?!\})|(?<![\w%])%(?:\d+\$|\(\w+\))?[sdifg@](?!\w)"
+_PLACEABLE = re.compile(f"(?P<tag>{_TAG})|(?P<variable>{_VARIABLE})|{_URL}|{_MAIL}|{_DOMAIN}", re.DOTALL)
 _NOT_LAST = ".,;:!?'"
 """What ends a sentence or a quotation around an address, not the address."""
 _CLOSED_BY = {
@@ -150,6 +152,8 @@ def _find(line: str) -> list[_Found]:
     for each in _PLACEABLE.finditer(line):
         if each["tag"]:
             found.append(_Found(*each.span(), (each["name"] or "!--").lower(), each[0].startswith("</")))
+        elif each["variable"]:
+            found.append(_Found(*each.span()))
         else:
             address = each[0].rstrip(_NOT_LAST)
             if not re.search(r"\w", address[len(each["scheme"] or "") :]):

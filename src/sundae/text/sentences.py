@@ -20,6 +20,34 @@ def split_sentences(text: str) -> list[str]:
     return _split(SENTENCE_END, text)
 
 
+_ABBREVIATED = re.compile(
+    r"(?:^|[\s(\[\"'\u201c\u201e])(?:\w|\d+|\w\.\s?\w|[MD]rs?|Ms|Prof|St|Mt|Jr|Sr|No|Nr|Fig|Vol|vs|etc|cf|ca|approx|bzw|evtl|ggf|"
+    r"usw|vgl|Str|Hr|Fr|geb|inkl|[Ss]og|Tel|Abs|Art|Bd|Jh|Mio|Mrd)\.$"
+)
+
+
+def certain_sentences(text: str) -> list[str]:
+    """Sentences that surely end where they do, with the white space that follows them.
+
+    "Mr. Smith", "J. Smith" and "the 3. Mai" go on, and so does what has a small letter next, unless the text is
+    tokenised, with a space before the full stop.
+    """
+    found: list[str] = []
+    for sentence in split_sentences(text):
+        if found and not _surely_ends(found[-1].rstrip(), following=sentence):
+            found[-1] += sentence
+        else:
+            found.append(sentence)
+    return found
+
+
+def _surely_ends(sentence: str, *, following: str) -> bool:
+    if re.search(r"\s[.!?]+$", sentence):
+        return True
+    first = following.lstrip("\"'\u2018\u201c\u201e([\u00ab\u00bb")[:1]
+    return not first.islower() and not _ABBREVIATED.search(sentence)
+
+
 def split_to_fit(text: str, fits: Callable[[str], bool]) -> list[str]:
     """Parts that fit: sentences, each alone; one that is too long in clauses or words, as many together as fit.
 
