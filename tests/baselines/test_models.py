@@ -34,9 +34,9 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return parallel_corpus(tmp_path_factory.mktemp("pairs"), count=64 + 20)
 
 
-def translating(pairs: Corpus, out: Path, kind: str) -> str:
+def translating(pairs: Corpus, out: Path, kind: str, *, steps: int = 400) -> str:
     encoder = ["network.encoder_layers=2", "network.length_hidden=32", "objective.label_smoothing=0.1"]
-    return trained(pairs, out, *encoder, "training.steps=400", "--network", kind)
+    return trained(pairs, out, *encoder, f"training.steps={steps}", "--network", kind)
 
 
 def texts_of(corpus: Corpus, side: str) -> list[str]:
@@ -97,7 +97,7 @@ def test_a_model_that_translates_does_not_write(twin_folder: str):
 
 
 def test_the_cmlm_learns_pairs_by_heart(pairs: Corpus, tmp_path: Path):
-    folder = translating(pairs, tmp_path / "cmlm", "cmlm")
+    folder = translating(pairs, tmp_path / "cmlm", "cmlm", steps=800)
     model = load_model(folder)
     assert isinstance(model, MaskPredictTranslator)
     assert share_right(model, pairs, BaselineConfig(mask_predict_steps=4, length_candidates=3)) > 0.7
