@@ -82,6 +82,7 @@ def objectives(draw: st.DrawFn) -> dict[str, Any]:
         "label_smoothing": draw(below_one),
         "corruption_rates": draw(st.sampled_from(get_args(RateSpread))),
         "length_weight": draw(st.floats(0, 1e6)),
+        "plain_share": draw(st.floats(0, 1)),
     }
 
 
@@ -333,6 +334,7 @@ def test_text_is_parsed_as_a_flag_would_write_it() -> None:
         ("objective.label_smoothing", 1.0),
         ("objective.label_smoothing", -0.1),
         ("objective.length_weight", -1.0),
+        ("objective.plain_share", 1.1),
         *((f"training.{key}", 0) for key in ("steps", "batch_size", "average_last")),
         *((f"training.{key}", 0.0) for key in ("learning_rate", "initial_learning_rate", "final_learning_rate")),
         ("training.epsilon", 0.0),

@@ -155,6 +155,7 @@ class NetworkConfig:
 class ObjectiveConfig:
     """The unrolled loss.  Paper: sec. 2.1, eq. 3.
 
+    `plain_share` of the updates, the first ones, train L^(1) alone, which costs about half; the paper has none of them.
     `middle_share` is for the autoregressive twin: how many texts it learns as prefix, suffix and then the middle.
     """
 
@@ -164,6 +165,7 @@ class ObjectiveConfig:
     label_smoothing: float = 0.0
     corruption_rates: RateSpread = "independent"
     length_weight: float = 1.0
+    plain_share: float = 0.0
     middle_share: float = 0.0
 
     def __post_init__(self) -> None:
@@ -195,7 +197,7 @@ class ObjectiveConfig:
             self.length_weight,
             "must be finite and not negative",
         )
-        _require_share("objective", middle_share=self.middle_share)
+        _require_share("objective", plain_share=self.plain_share, middle_share=self.middle_share)
 
 
 @dataclass(frozen=True, kw_only=True)

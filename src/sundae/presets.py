@@ -202,7 +202,8 @@ _TATOEBA = replace(
     network=replace(
         _MULTI30K.network, vocabulary_size=8000, canvas=48, width=192, hidden=512, source_positions=48, dropout=0.1
     ),
-    training=replace(_MULTI30K.training, steps=16_000),
+    objective=replace(_MULTI30K.objective, plain_share=0.6),
+    training=replace(_MULTI30K.training, steps=20_000),
     sampling=replace(_MULTI30K.sampling, candidates=4),
     data=DataConfig(
         kind="parallel",

@@ -135,6 +135,9 @@ def test_accumulation_equals_one_large_batch_without_dropout(corpus: Corpus):
             super().__init__()
             self.network = network
 
+        def begin(self, done: float) -> None:
+            del done
+
         def forward(self, batch: Batch, noise: Noise) -> Losses:
             del noise
             hidden = self.network(batch.clean)
@@ -197,6 +200,31 @@ def test_translation_trains_its_length_predictor_beside_it(tmp_path: Path):
     first, last = log.records[0][2], log.records[-1][2]
     assert last["length_loss"] < first["length_loss"]
     assert last["length_accuracy"] > first["length_accuracy"]
+
+
+def test_the_first_updates_may_train_plain_denoising_alone(tmp_path: Path, corpus: Corpus):
+    def trained(name: str, **objective: object) -> tuple[Memory, Trainer]:
+        config = configured(corpus, validate_every=15).updated({"objective": objective})
+        log, batches = Memory(), [plan_for(config, corpus.split("validation")).load(torch.arange(8).numpy())]
+        trainer = trainer_for(config)
+        check = {"check": lambda: validate(trainer.module, batches, noise=Noise(0))}
+        plan = plan_for(config, corpus.split("train"))
+        train(trainer, plan, folder=tmp_path / name, log=log, validations=check, say=lambda _: None)
+        return log, trainer
+
+    (plain, plain_one), (half, half_one), (never, _) = (
+        trained("plain", unroll_steps=1),
+        trained("half", plain_share=0.5),
+        trained("never"),
+    )
+    assert [plain.losses()[step] == half.losses()[step] for step in range(3, 31, 3)] == [True] * 5 + [False] * 5
+    assert not any(half.losses()[step] == never.losses()[step] for step in range(3, 31, 3))
+    assert [set(figures) >= {"loss_2"} for kind, _, figures in half.records if kind == "train"] == [False] * 5 + [
+        True
+    ] * 5
+    assert all("loss_2" in figures for kind, _, figures in half.records if kind == "check")
+    assert same_weights(plain_one, trained("all", plain_share=1.0)[1])
+    assert not same_weights(plain_one, half_one)
 
 
 def test_final_weights_are_the_mean_of_the_last_checkpoints(tmp_path: Path, corpus: Corpus):

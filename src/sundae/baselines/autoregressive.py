@@ -153,6 +153,9 @@ class AutoregressiveLoss(nn.Module):
         super().__init__()
         self.network, self.objective = network, objective
 
+    def begin(self, done: float) -> None:
+        """Always the same loss."""
+
     def forward(self, batch: Batch, noise: Noise) -> Losses:
         network, share = self.network, self.objective.middle_share
         if share:

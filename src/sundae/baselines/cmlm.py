@@ -61,6 +61,9 @@ class MaskedLoss(nn.Module):
         super().__init__()
         self.network, self.objective = network, objective
 
+    def begin(self, done: float) -> None:
+        """Always the same loss."""
+
     def forward(self, batch: Batch, noise: Noise) -> Losses:
         assert batch.source is not None
         assert batch.source_inside is not None

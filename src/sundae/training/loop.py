@@ -95,6 +95,7 @@ class Trainer:
 
     def update(self, batches: Sequence[Batch]) -> dict[str, float]:
         """One step of the optimiser on several micro-batches; nothing is changed if a number is not finite."""
+        self.module.begin(self.step / self.config.steps)
         self.step += 1
         self.network.train()
         tokens = sum(batch.tokens for batch in batches)
