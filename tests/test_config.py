@@ -123,6 +123,7 @@ samplings = st.fixed_dictionaries(
         "stop_entropy": st.floats(0, 1e6),
         "choice_temperature": st.floats(0, 1e6),
         "renoise_share": share,
+        "renoise_doubt": st.floats(0, 1e6),
     }
 )
 
@@ -267,6 +268,7 @@ def test_nan_and_infinity_are_refused(section: str, key: str, value: object) -> 
         (SamplingConfig, "stop_entropy"),
         (SamplingConfig, "choice_temperature"),
         (SamplingConfig, "renoise_share"),
+        (SamplingConfig, "renoise_doubt"),
         (FrontierConfig, "lowest_temperature"),
         (FrontierConfig, "highest_temperature"),
     ],
@@ -355,7 +357,10 @@ def test_text_is_parsed_as_a_flag_would_write_it() -> None:
         *(("sampling.final_temperature", value) for value in (-2.0, -0.5, 5e-4, 1001.0)),
         ("sampling.top_k", -1),
         *((f"sampling.{key}", value) for key in ("top_p", "renoise_share") for value in (-0.01, 1.01)),
-        *((f"sampling.{key}", -0.1) for key in ("entropy_bound", "stop_entropy", "choice_temperature")),
+        *(
+            (f"sampling.{key}", -0.1)
+            for key in ("entropy_bound", "stop_entropy", "choice_temperature", "renoise_doubt")
+        ),
         ("data.training_pairs", -1),
         ("frontier.lowest_temperature", 3.0),
         ("frontier.highest_temperature", 2000.0),

@@ -284,6 +284,7 @@ class SamplingConfig:
     stop_entropy: float = 0.5
     choice_temperature: float = 0.0
     renoise_share: float = 0.3
+    renoise_doubt: float = 0.0
 
     def __post_init__(self) -> None:
         _require(self.steps >= 0, "sampling.steps", self.steps, "must not be negative")
@@ -298,7 +299,7 @@ class SamplingConfig:
         )
         _require(self.top_k >= 0, "sampling.top_k", self.top_k, "must not be negative; 0 keeps all tokens")
         _require_share("sampling", top_p=self.top_p, renoise_share=self.renoise_share)
-        for key in ("entropy_bound", "stop_entropy", "choice_temperature"):
+        for key in ("entropy_bound", "stop_entropy", "choice_temperature", "renoise_doubt"):
             value = cast(float, getattr(self, key))
             _require(0 <= value < math.inf, f"sampling.{key}", value, "must be finite and not negative")
 

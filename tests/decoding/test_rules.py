@@ -36,6 +36,7 @@ RENOISING: list[Rule] = [
     Confidence(Drawing(0.0), choice_temperature=2.0),
     PredictorCorrector(Drawing(0.7, top_k=4), renoise_share=0.5),
     PredictorCorrector(Drawing(0.0), renoise_share=1.0),
+    PredictorCorrector(Drawing(0.7), renoise_share=0.5, doubt=3.0),
 ]
 RULES: list[Rule] = [
     Annealed(Drawing(1.0, 0.0, top_p=0.9)),
@@ -188,6 +189,7 @@ def test_every_rule_has_a_name_and_its_settings_reach_it():
         stop_entropy=0.125,
         choice_temperature=1.5,
         renoise_share=0.6,
+        renoise_doubt=1.5,
         uncertain_share=0.4,
     )
     drawing = Drawing(0.9, 0.2, top_k=5, top_p=0.7)
@@ -196,7 +198,7 @@ def test_every_rule_has_a_name_and_its_settings_reach_it():
         "argmax-unrolled": ArgmaxUnrolled(0.4),
         "entropy-bounded": EntropyBounded(drawing, bound=0.25, stop_entropy=0.125),
         "confidence": Confidence(drawing, choice_temperature=1.5),
-        "predictor-corrector": PredictorCorrector(drawing, renoise_share=0.6),
+        "predictor-corrector": PredictorCorrector(drawing, renoise_share=0.6, doubt=1.5),
     }
     assert set(expected) == set(get_args(RuleName))
     for name, rule in expected.items():
@@ -259,6 +261,7 @@ samplings = st.builds(
     stop_entropy=st.sampled_from([0.0, 0.5, 1e6]),
     choice_temperature=st.sampled_from([0.0, 4.5]),
     renoise_share=st.sampled_from([0.0, 0.5, 1.0]),
+    renoise_doubt=st.sampled_from([0.0, 1.0, 1e6]),
 )
 
 

@@ -309,6 +309,21 @@ def test_the_share_of_noise_falls_in_a_straight_line_to_none(
     assert noisy_counts(run(chaotic(0), rule, inside=inside, editable=editable, steps=steps)) == counts
 
 
+def test_doubt_chooses_tokens_in_proportion_to_a_power_of_their_probability(marked: None):
+    """One of two positions is noised, with weights p^-w; chi-square, false alarm 1e-4 for another seed, none here."""
+    rows, odds = 4000, (0.9, 0.3)
+
+    def denoiser(ask: Ask) -> Prediction:
+        share = torch.tensor([[[p, *[(1 - p) / (V - 1)] * (V - 1)] for p in odds]] * len(ask.tokens))
+        return Prediction(torch.zeros(*ask.tokens.shape, 1), share.log()[ask.where])
+
+    inside = torch.ones(rows, 2, dtype=torch.bool)
+    rule = PredictorCorrector(Drawing(0.0), renoise_share=1.0, doubt=1.0)
+    noisy = run(denoiser, rule, inside=inside, steps=2)[1].tokens == MARK
+    assert bool((noisy.sum(1) == 1).all())
+    assert_frequencies([int(n) for n in noisy.sum(0)], [rows * 0.25, rows * 0.75])
+
+
 def test_positions_are_noised_without_preference(marked: None):
     rows = 3000
     inside = torch.ones(rows, 6, dtype=torch.bool)

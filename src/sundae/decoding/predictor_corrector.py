@@ -3,15 +3,20 @@
 from collections.abc import Generator
 from dataclasses import dataclass, field
 
+import torch
+
 from sundae.core.network import Ask, Prediction
 from sundae.core.sampling import Update, View, lowest, update_share
-from sundae.decoding.drawing import Drawing
+from sundae.decoding.drawing import Drawing, in_slices
 from sundae.decoding.renoise import keep_or_renoise
 
 
 @dataclass(frozen=True)
 class PredictorCorrector:
     """Draw everywhere, then noise ceil(r (1 - t/T) N) of the N editable positions afresh, chosen at random.
+
+    With `doubt` w a drawn token of probability p is chosen with weight p^-w (by Gumbel's trick, without replacement),
+    so that what the model doubts comes first; 0 chooses any as soon as another.
 
     `renoise_share` is r; r = 1 is how Paella samples (Rampas et al., 2022, arXiv 2211.07292).  Correctors of discrete
     diffusion are from Campbell et al. (2022, arXiv 2205.14987); ReMDM (Wang et al., 2025, arXiv 2503.00307) puts masks
@@ -21,6 +26,7 @@ class PredictorCorrector:
 
     drawing: Drawing = field(default_factory=Drawing)
     renoise_share: float = 0.3
+    doubt: float = 0.0
     deterministic: bool = field(default=False, init=False)
     runs_to_end: bool = field(default=True, init=False)
 
@@ -29,6 +35,13 @@ class PredictorCorrector:
         drawn = self.drawing.tokens(logits, view=view, where=view.editable)
         share = update_share(self.renoise_share * (1 - view.step / view.steps))
         count = share(view.step, view.steps, view.editable.sum(1))
-        noisy = lowest(view.uniform("choice"), among=view.editable, count=count)
+        order = view.uniform("choice")
+        if self.doubt > 0:
+            total = in_slices(lambda own: own.float().logsumexp(-1), logits)
+            of_drawn = logits.gather(1, drawn[:, None]).squeeze(1) - total
+            # Between 0 and 1, never either: in float32 the largest number would round to 1.
+            gumbel = -torch.log(-torch.log(order.double() + 2.0**-25)).float()
+            order = torch.zeros_like(gumbel).masked_scatter(view.editable, self.doubt * of_drawn) - gumbel
+        noisy = lowest(order, among=view.editable, count=count)
         tokens = keep_or_renoise(view, logits, drawn=drawn, keep=~noisy)
         return Update(tokens, seen=view.editable, certainty=view.certainty)

@@ -29,7 +29,7 @@ def build_rule(config: SamplingConfig) -> Rule:
         case "confidence":
             return Confidence(drawing, choice_temperature=config.choice_temperature)
         case "predictor-corrector":
-            return PredictorCorrector(drawing, renoise_share=config.renoise_share)
+            return PredictorCorrector(drawing, renoise_share=config.renoise_share, doubt=config.renoise_doubt)
         case "low-temperature":
             schedules: dict[str, Schedule] = {
                 "all": update_all,
