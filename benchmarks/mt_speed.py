@@ -3,10 +3,10 @@
     python benchmarks/mt_speed.py --model DIR --twin DIR --source FILE --out DIR [--sentences 64] [--threads 1]
 
 The two should have the same size.  As the paper's table 2: T = 4, 8, 10 and 16, both rules, one candidate and sixteen,
-batches of 1 and of all sentences.
-Then T = 4 at batch 1 for sentences of different length, because a left-to-right model pays for each token and SUNDAE
-for each step.  All sides take turns in one run; ratios are of medians.  Every row is computed at every step, so that T
-is what it says; with --as-it-is rows stop early and what did not change is spared, as when people translate.
+batches of 1 and of all sentences.  Then T = 4 at batch 1 for sentences of different length, because a left-to-right
+model pays for each token and SUNDAE for each step.  All sides take turns in one run; ratios are of medians.  Every row
+is computed at every step, so that T is what it says; with --as-it-is rows stop early and what did not change is spared,
+as when people translate.
 """
 
 import argparse

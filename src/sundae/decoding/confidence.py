@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sundae.core.network import Ask, Prediction
 from sundae.core.sampling import Update, View, lowest
-from sundae.decoding.drawing import Drawing, in_slices
+from sundae.decoding.drawing import Drawing, gumbel_noise, log_probability
 from sundae.decoding.renoise import keep_or_renoise
 
 
@@ -37,12 +37,10 @@ class Confidence:
     def step(self, view: View) -> Generator[Ask, Prediction, Update]:
         logits = yield from view.logits(view.tokens, where=view.editable)
         drawn = self.drawing.tokens(logits, view=view, where=view.editable)
-        total = in_slices(lambda own: own.float().logsumexp(-1), logits)
-        of_drawn = logits.gather(1, drawn[:, None]).squeeze(1) - total
+        of_drawn = log_probability(logits, drawn)
         confidence = torch.zeros_like(view.certainty).masked_scatter(view.editable, of_drawn)
         if self.choice_temperature > 0:
-            # Between 0 and 1, never either: in float32 the largest number would round to 1.
-            gumbel = -torch.log(-torch.log(view.uniform("choice").double() + 2.0**-25)).float()
+            gumbel = gumbel_noise(view.uniform("choice"))
             confidence = confidence + self.choice_temperature * (1 - view.step / view.steps) * gumbel
         count = cosine_count(view.step, view.steps, view.editable.sum(1))
         keep = lowest(-confidence, among=view.editable, count=count)

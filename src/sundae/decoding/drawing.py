@@ -18,6 +18,17 @@ def in_slices(compute: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
     return torch.cat([compute(own) for own in logits.chunk(count)]) if count > 1 else compute(logits)
 
 
+def log_probability(logits: Tensor, tokens: Tensor) -> Tensor:
+    """Of one token for each line of logits."""
+    return logits.gather(1, tokens[:, None]).squeeze(1) - in_slices(lambda own: own.float().logsumexp(-1), logits)
+
+
+def gumbel_noise(uniform: Tensor) -> Tensor:
+    """Of Gumbel's distribution, from uniform numbers."""
+    # Between 0 and 1, never either: in float32 the largest number would round to 1.
+    return -torch.log(-torch.log(uniform.double() + 2.0**-25)).float()
+
+
 @dataclass(frozen=True)
 class Drawing:
     """How a step draws its tokens.

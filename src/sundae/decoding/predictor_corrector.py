@@ -7,7 +7,7 @@ import torch
 
 from sundae.core.network import Ask, Prediction
 from sundae.core.sampling import Update, View, lowest, update_share
-from sundae.decoding.drawing import Drawing, in_slices
+from sundae.decoding.drawing import Drawing, gumbel_noise, log_probability
 from sundae.decoding.renoise import keep_or_renoise
 
 
@@ -37,11 +37,8 @@ class PredictorCorrector:
         count = share(view.step, view.steps, view.editable.sum(1))
         order = view.uniform("choice")
         if self.doubt > 0:
-            total = in_slices(lambda own: own.float().logsumexp(-1), logits)
-            of_drawn = logits.gather(1, drawn[:, None]).squeeze(1) - total
-            # Between 0 and 1, never either: in float32 the largest number would round to 1.
-            gumbel = -torch.log(-torch.log(order.double() + 2.0**-25)).float()
-            order = torch.zeros_like(gumbel).masked_scatter(view.editable, self.doubt * of_drawn) - gumbel
+            sureness = self.doubt * log_probability(logits, drawn)
+            order = torch.zeros_like(view.certainty).masked_scatter(view.editable, sureness) - gumbel_noise(order)
         noisy = lowest(order, among=view.editable, count=count)
         tokens = keep_or_renoise(view, logits, drawn=drawn, keep=~noisy)
         return Update(tokens, seen=view.editable, certainty=view.certainty)

@@ -148,13 +148,14 @@ class Translator:
         self, encoded: tuple[Tensor, Tensor], sources: Sequence[str], found: Sequence[list[Written]]
     ) -> list[list[Written]]:
         """Translations with what was lacking in them; a best one that lacked nothing stays the best."""
+        each_encoded = [(encoded[0][row : row + 1], encoded[1][row : row + 1]) for row in range(len(sources))]
         layouts: list[dict[int, list[Layout]]] = []
-        for row, (source, own) in enumerate(zip(sources, found, strict=True)):
+        for of_source, source, own in zip(each_encoded, sources, found, strict=True):
             layouts.append({})
             lacking = [each for each in own[: self.settings.count] if self.settings.lacking(source, each.text)]
             # What comes first must not depend on how many are wanted.
             for draft in lacking[:1] if lacking and lacking[0] is own[0] else lacking:
-                for way in self._spliced(encoded, row, source, draft.text):
+                for way in self._spliced(of_source, source, draft.text):
                     half = half_length(torch.tensor([len(self.desk.tokenizer.encode(way.text))]))
                     layouts[-1].setdefault(int(half), []).extend(self._locked(way, width=int(self._widths(half))))
         tried = max(1, *map(len, layouts))
@@ -164,20 +165,16 @@ class Translator:
             halves[row, : len(lengths)] = torch.tensor(list(lengths), dtype=torch.long)
             chains.append([list[Layout | None](own) for own in lengths.values()] + [[]] * (tried - len(lengths)))
         locked = self._run(encoded, sources, halves, chains)
-        return [
-            self._merged((encoded[0][row : row + 1], encoded[1][row : row + 1]), source, *each)
-            for row, (source, *each) in enumerate(zip(sources, found, locked, strict=True))
-        ]
+        return [self._merged(*each) for each in zip(each_encoded, sources, found, locked, strict=True)]
 
-    def _spliced(self, encoded: tuple[Tensor, Tensor], row: int, source: str, draft: str) -> list[Spliced]:
+    def _spliced(self, encoded: tuple[Tensor, Tensor], source: str, draft: str) -> list[Spliced]:
         """The draft with the words that it lacks, as far as the vocabulary can write them."""
         spell, decode = self.desk.spell, self.desk.tokenizer.decode
         lacking = self.settings.lacking(source, draft)
         words = [word for word in lacking if decode(spell(word, after_space=True)).strip() == word]
-        own = (encoded[0][row : row + 1], encoded[1][row : row + 1])
 
         def liked(texts: Sequence[str]) -> list[float]:
-            scores = zip(texts, self._scored(own, texts), strict=True)
+            scores = zip(texts, self._scored(encoded, texts), strict=True)
             return [score - SUPERFLUOUS * self._superfluous(source, draft, text) for text, score in scores]
 
         def allowed(before: str, after: str) -> bool:
