@@ -31,8 +31,8 @@ DISTILLED = [
 RUNS: dict[str, Run] = {
     "ende-ar": Run("tatoeba", "ende", network="autoregressive"),
     "deen-ar": Run("tatoeba", "deen", network="autoregressive"),
-    "ende": Run("tatoeba", "ende"),
-    "deen": Run("tatoeba", "deen"),
+    "ende": Run("tatoeba", "ende", watched=200),
+    "deen": Run("tatoeba", "deen", watched=200),
     "ende-distilled": Run("tatoeba", "ende-distilled", DISTILLED, after="ende"),
     "deen-distilled": Run("tatoeba", "deen-distilled", DISTILLED, after="deen"),
 }

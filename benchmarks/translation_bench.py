@@ -97,7 +97,7 @@ class Bench(ABC):
 
     def corpus(self, name: str) -> Path:
         """The corpus, prepared if need be."""
-        folder = self.work / name
+        folder = self.work / "corpora" / name
         if not folder.exists():
             self.prepare(name, folder)
         return folder
