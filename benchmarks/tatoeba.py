@@ -28,13 +28,14 @@ DISTILLED = [
     "objective.label_smoothing=0.0",
 ]
 """The raw model, trained on: the twin's translations come after the people's."""
+BACK = ["data.source_language=de", "data.target_language=en"]
 RUNS: dict[str, Run] = {
     "ende-ar": Run("tatoeba", "ende", network="autoregressive"),
-    "deen-ar": Run("tatoeba", "deen", network="autoregressive"),
+    "deen-ar": Run("tatoeba", "deen", BACK, network="autoregressive"),
     "ende": Run("tatoeba", "ende", watched=200),
-    "deen": Run("tatoeba", "deen", watched=200),
-    "ende-distilled": Run("tatoeba", "ende-distilled", DISTILLED, after="ende"),
-    "deen-distilled": Run("tatoeba", "deen-distilled", DISTILLED, after="deen"),
+    "deen": Run("tatoeba", "deen", BACK, watched=200),
+    "ende-distilled": Run("tatoeba", "ende-distilled", DISTILLED, after="ende", watched=200),
+    "deen-distilled": Run("tatoeba", "deen-distilled", [*BACK, *DISTILLED], after="deen", watched=200),
 }
 TESTS = ("test", "newstest2014")
 CLAIMS = [

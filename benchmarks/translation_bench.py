@@ -131,15 +131,19 @@ class Bench(ABC):
 
     # ---- translating
 
-    def translations(self, name: str, split: str, what: Settings, *, oracle: bool = False) -> list[Written]:
-        """The translations of a split with some settings, kept in a file."""
+    def translations(
+        self, name: str, split: str, what: Settings, *, oracle: bool = False, judge: str | None = None
+    ) -> list[Written]:
+        """The translations of a split with some settings, kept in a file; a twin may be the judge of candidates."""
         settings = {key: value for key, value in sorted(vars(what).items()) if value != getattr(type(what)(), key)}
         label = "-".join(f"{key}={value}" for key, value in settings.items()) + ("-oracle" if oracle else "")
+        label += "" if judge is None else f"-judge={judge}"
         path = self.work / "translations" / name / f"{split}-{label or 'default'}.json"
         # Other weights, sources or lengths are another translation.
         sources, references = self.lines(self.runs[name].corpus, split)
         made_by = {"weights": _fingerprint(self.trained(name)), "settings": vars(what), "sources": _hash(sources)}
         made_by |= {"lengths": _hash(references)} if oracle else {}
+        made_by |= {} if judge is None else {"judge": _fingerprint(self.trained(judge))}
         made_by |= {"decoder": DECODER}
         kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         if kept.get("made by") != made_by:
@@ -150,7 +154,9 @@ class Bench(ABC):
                     lengths = [len(model.tokenizer.encode(reference)) for reference in references]
                     found = model.translate_to_length(sources, lengths, sampling=what, settings=PLAIN)
                 else:
-                    found = model.translate(sources, sampling=what, settings=PLAIN)
+                    rate = None if judge is None else self.model(judge).rate  # type: ignore[union-attr]
+                    many = model.translate_many(sources, sampling=what, settings=PLAIN, judge=rate)
+                    found = [own[0] for own in many]
             else:
                 assert isinstance(what, BaselineConfig)
                 found = model.translate(sources, baseline=what)
@@ -224,24 +230,25 @@ class Bench(ABC):
                 continue
             corpus = self.runs[first].corpus
             widely = self.is_twin(second)
-            settings = [self.chosen(first, widely=widely), self.chosen(second)]
-            texts = [
-                [each.text for each in self.translations(name, test, setting)]
-                for name, setting in zip((first, second), settings, strict=True)
-            ]
+            own, others = self.chosen(first, widely=widely), self.chosen(second)
+            theirs = [each.text for each in self.translations(second, test, others)]
             references = self.lines(corpus, test)[1]
-            found = compare_bleu(*texts, references=references, tokenised=self.tokenised(corpus)).scores
-            rows.append(
-                {
-                    "first": first,
-                    "second": second,
-                    "settings": "; ".join(map(shown, settings)),
-                    "BLEU": found.first,
-                    "BLEU of the second": found.second,
-                    "difference": found.difference,
-                    "first / second": found.first.value / found.second.value,
-                }
-            )
+            # Against a twin also with the twin as the judge of SUNDAE's candidates, one more call for each.
+            for judge in (None, second) if widely else (None,):
+                ours = [each.text for each in self.translations(first, test, own, judge=judge)]
+                found = compare_bleu(ours, theirs, references=references, tokenised=self.tokenised(corpus)).scores
+                rows.append(
+                    {
+                        "first": first,
+                        "second": second,
+                        "settings": f"{shown(own)}; {shown(others)}",
+                        "candidates ranked by": judge or "the model itself",
+                        "BLEU": found.first,
+                        "BLEU of the second": found.second,
+                        "difference": found.difference,
+                        "first / second": found.first.value / found.second.value,
+                    }
+                )
         return Table("Claims", rows, f"{test}; intervals of paired bootstrap over sentences")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sundae.baselines.models import AutoregressiveTwin
+from sundae.baselines.models import TOO_LONG, AutoregressiveTwin
 from sundae.cli import main
 from sundae.config import BaselineConfig, SamplingConfig
 from sundae.decoding import desk
@@ -558,7 +558,7 @@ def test_a_corpus_without_validation_keeps_none_and_an_empty_translation_the_tar
     assert sides(corpus)[1] == ["cat the", "dog a"]
 
 
-def test_a_twin_translates_through_the_same_verb(pairs: Corpus, tmp_path: Path, capsys):
+def test_a_twin_translates_through_the_same_verb_and_judges(folder: str, pairs: Corpus, tmp_path: Path, capsys):
     out = tmp_path / "run"
     arguments = ["train", "tiny", "--data", str(pairs.folder), "--out", str(out), "--threads", "1", "-q"]
     small = [each for each in SMALL if "corruption" not in each]
@@ -572,3 +572,25 @@ def test_a_twin_translates_through_the_same_verb(pairs: Corpus, tmp_path: Path, 
     best = twin.translate(["the cat"], baseline=BaselineConfig(beam=5))[0].text
     assert lines[0].split("\t")[1] == best
     assert main(["translate", "the cat", "--model", str(out / "model"), "-T", "3"]) == 2
+    # As a judge: of SUNDAE's candidates it takes the one that it finds likeliest per token.
+    capsys.readouterr()
+    command = ["translate", "the big cat", "--model", folder, "-T", "2", "-t", "1", "-n", "9", "--candidates", "9"]
+    assert main([*command, "--judge", str(out / "model"), "--threads", "1", "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    texts = [each["text"] for each in found]
+    rated = twin.log_likelihood(texts, sources=["the big cat"] * len(texts)).log_probability.tolist()
+    means = [total / max(1, len(twin.tokenizer.encode(text))) for total, text in zip(rated, texts, strict=True)]
+    assert len(texts) > 1
+    assert means == sorted(means, reverse=True)
+    assert [each["score"] for each in found] == pytest.approx(means, abs=1e-3)
+    assert twin.rate(["the cat"], ["cat " * 100]) == [TOO_LONG]
+    both = ["--source", str(tmp_path / "source.txt"), "--reference", str(tmp_path / "source.txt")]
+    (tmp_path / "source.txt").write_text("the big cat\n", encoding="utf-8")
+    judged = ["evaluate", "translation", "--model", folder, *both, "--judge", str(out / "model"), "--json"]
+    hypotheses = ["--hypotheses", str(tmp_path / "hypotheses.txt"), "--threads", "1"]
+    chain = ["sampling.steps=2", "sampling.temperature=1", "sampling.candidates=9"]
+    assert main([*judged, *hypotheses, *chain]) == 0
+    assert json.loads(capsys.readouterr().out)["config"]["translation"]["judge"]["network"]["kind"] == "autoregressive"
+    assert (tmp_path / "hypotheses.txt").read_text(encoding="utf-8") == f"{texts[0]}\n"
+    assert main(["translate", "the cat", "--model", folder, "--judge", folder]) == 2
+    assert main(["translate", "the cat", "--model", str(out / "model"), "--judge", str(out / "model")]) == 2

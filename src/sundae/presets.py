@@ -199,11 +199,9 @@ _MULTI30K = replace(
 # Short everyday sentences.  In the hours that there are, more updates go further than more width (docs/log.md).
 _TATOEBA = replace(
     _MULTI30K,
-    network=replace(
-        _MULTI30K.network, vocabulary_size=8000, canvas=48, hidden=512, source_positions=48, dropout=0.1
-    ),
+    network=replace(_MULTI30K.network, vocabulary_size=8000, canvas=48, hidden=512, source_positions=48, dropout=0.1),
     objective=replace(_MULTI30K.objective, plain_share=0.6),
-    training=replace(_MULTI30K.training, steps=16_000),
+    training=replace(_MULTI30K.training, steps=14_000),
     sampling=replace(_MULTI30K.sampling, candidates=4),
     data=DataConfig(
         kind="parallel",

@@ -26,6 +26,8 @@ from sundae.text.tokenizer import Tokenizer, continuation
 
 BATCH = 64
 """Texts that are written together."""
+TOO_LONG = -1e4
+"""What a text gets instead of a log-probability if it has more tokens than the canvas."""
 WORD_TOKENS = 12
 """The longest word, in tokens, that is looked for when a blank is given in words."""
 
@@ -225,6 +227,17 @@ class AutoregressiveTwin(_LineTranslator):
 
     # ---- judging
 
+    def rate(self, sources: Sequence[str], texts: Sequence[str]) -> list[float]:
+        """The log-probability of each text as a translation of its source."""
+        if not self.config.network.translates:
+            raise UsageError("this model cannot judge translations", why="it has no encoder")
+        fits = [len(self.tokenizer.encode(text)) <= self.network.canvas for text in texts]
+        pairs = [pair for pair, fit in zip(zip(sources, texts, strict=True), fits, strict=True) if fit]
+        found = self.log_likelihood([text for _, text in pairs], sources=[source for source, _ in pairs])
+        rated = iter(found.log_probability.tolist())
+        return [next(rated) if fit else TOO_LONG for fit in fits]
+
+    @torch.no_grad()
     def log_likelihood(self, texts: Sequence[str], *, sources: Sequence[str] | None = None) -> Likelihoods:
         """The exact log-probability of each text (given its source), its end included."""
         encoded = [self.tokenizer.encode(text) for text in texts]
@@ -242,8 +255,7 @@ class AutoregressiveTwin(_LineTranslator):
             reading = left_to_right(rows, begin=self.network.mark(BEGIN))
             memory = None
             if sources is not None:
-                with torch.no_grad():
-                    memory = self._remember(sources[begin : begin + 64])
+                memory = self._remember(sources[begin : begin + 64])
             parts.append(
                 log_likelihood(
                     self.network, reading.inputs, targets=reading.targets, counts=reading.counts, memory=memory

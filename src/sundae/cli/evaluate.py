@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg, subcommand
 
 from sundae.cli.writing import (
+    load_judge,
     read_file,
     require_folder,
     require_others,
@@ -114,6 +115,8 @@ class Translation(_Reporting):
     """How many of the likeliest lengths SUNDAE tries."""
     rank: Literal["score", "per-token", "mbr"] | None = None
     """How SUNDAE's candidates are ranked: by score, if only one length is tried, else per token."""
+    judge: Annotated[str | None, arg(metavar="DIR|HUB-ID")] = None
+    """An autoregressive translator that scores SUNDAE's candidates instead of the model itself."""
     free_numbers: bool = False
     """Do not insist on a line's numbers."""
 
@@ -136,13 +139,15 @@ class Translation(_Reporting):
                 raise UsageError(given[0], why=f"{self.model} is a SUNDAE model", hint="sampling.*")
         else:
             given = [each for each in self.overrides if each.startswith("sampling.")]
-            given += [f"--{flag}" for flag in ("lengths", "rank") if getattr(self, flag) not in (None, 1)]
+            given += [f"--{flag}" for flag in ("lengths", "rank", "judge") if getattr(self, flag) not in (None, 1)]
             given += ["--free-numbers"] if self.free_numbers else []
             if given:
                 raise UsageError(given[0], why=f"{self.model} is not a SUNDAE model")
         if len(grid) > 1 and self.hypotheses is not None:
             raise UsageError("--hypotheses", why=f"there are {len(grid)} translations of each source")
 
+        twin = load_judge(self.judge)
+        judge = None if twin is None else twin.rate
         configured = {each: _configured(model, each) for each in grid}  # what is wrong is said before any work
         if any(config.sampling.steps < 1 for config in configured.values()):
             raise UsageError("sampling.steps=0", why="must be at least 1")
@@ -153,7 +158,7 @@ class Translation(_Reporting):
             if isinstance(model, Sundae):
                 settings = self.settings()
                 many = model.translate_many(
-                    sources, sampling=config.sampling, settings=settings, progress=progress, say=say
+                    sources, sampling=config.sampling, settings=settings, progress=progress, say=say, judge=judge
                 )
             else:
                 many = model.translate_many(sources, baseline=config.baseline, progress=progress, say=say)
@@ -161,6 +166,7 @@ class Translation(_Reporting):
 
         config: dict[str, Any] = configured[grid[0]].to_dict()
         config["translation"] = {"lengths": self.lengths, "rank": self.rank, "free_numbers": self.free_numbers}
+        config["translation"] |= {} if twin is None else {"judge": twin.config.to_dict()}
         if len(grid) > 1:
             config["sweep"] = list(self.overrides)
             written = {" ".join(each): translate(each) for each in grid}

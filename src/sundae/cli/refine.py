@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from sundae.cli.writing import ChainFlags, is_file, read_text, require_others, say, split_lines, split_words
+from sundae.cli.writing import (
+    TRANSLATOR,
+    WRITER,
+    ChainFlags,
+    is_file,
+    read_text,
+    require_others,
+    say,
+    split_lines,
+    split_words,
+)
 from sundae.config import RankName
 from sundae.errors import DataError, UsageError
 from sundae.text.placeables import take_out
@@ -28,7 +38,7 @@ class Command(ChainFlags):
     draft: Annotated[Positional[str], arg(metavar="FILE|TEXT|-")]
     """A file, a text, or - for standard input."""
     source: Annotated[str | None, arg(metavar="FILE|TEXT")] = None
-    """The draft is a translation of this, line by line, and the model a translator."""
+    """The draft is a translation of this, line by line, the model a translator (english-german, if none is named)."""
     suspicion: Annotated[float, arg(metavar="N")] = 50.0
     """A token may change if another is N times likelier there; less finds more mistakes, and more that are none."""
     edits: Annotated[int | None, arg(metavar="N")] = None
@@ -50,6 +60,9 @@ class Command(ChainFlags):
         from sundae.decoding.constraints import Constraints
         from sundae.decoding.refine import RefineSettings
 
+        if self.source is not None and self.model == WRITER:
+            replace(self, model=TRANSLATOR).run()
+            return
         if self.candidates < 1:
             raise UsageError(f"--candidates {self.candidates}", why="must be at least 1")
         if self.suggest < 0:

@@ -2,15 +2,18 @@
 
 import json
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
 from sundae.cli.writing import (
+    TRANSLATOR,
     ChainFlags,
     is_file,
+    load_judge,
     read_file,
     read_text,
     require_others,
@@ -21,6 +24,7 @@ from sundae.cli.writing import (
 from sundae.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from sundae.decoding.lines import Kept
@@ -37,8 +41,8 @@ class Command(ChainFlags):
     interruption.
     """
 
-    model: Annotated[str, arg(metavar="DIR|HUB-ID")] = field()
-    """A model folder, or an id on a hub (extra `hub`)."""
+    model: Annotated[str, arg(metavar="NAME|DIR|HUB-ID")] = TRANSLATOR
+    """A model that ships (`sundae models`), a folder, or an id on a hub (extra `hub`)."""
     text: Annotated[Positional[str], arg(metavar="TEXT|FILE|-")]
     """A text, a file, or - for standard input; every line is translated."""
     count: Annotated[int, arg(name="n", aliases=["-n"], metavar="N")] = 1
@@ -50,6 +54,8 @@ class Command(ChainFlags):
     """How many of the likeliest lengths are tried."""
     rank: Literal["score", "per-token", "mbr"] | None = None
     """How candidates are ranked: by score, if only one length is tried, else per token; mbr is agreement."""
+    judge: Annotated[str | None, arg(metavar="DIR|HUB-ID")] = None
+    """An autoregressive translator that scores the candidates instead of the model itself."""
     terms: Annotated[Path | None, arg(metavar="FILE")] = None
     """Terminology: lines of a source term, a tab and the words that a translation of it must hold."""
     free_numbers: bool = False
@@ -94,24 +100,33 @@ class Command(ChainFlags):
             scored=self.json or self.tsv or self.count > 1 or self.trace is not None or self.html is not None,
         )
         found: list[list[Written]] = []
+        twin = load_judge(self.judge)
+        translate = partial(
+            model.translate_many,
+            sampling=sampling,
+            settings=settings,
+            say=say,
+            judge=None if twin is None else twin.rate,
+        )
         with self.onlookers(model, steps=sampling.steps) as looking:
             if looking:  # the first line, which gets what it would get among the others
-                found = model.translate_many(sources[:1], sampling=sampling, settings=settings, watch=looking, say=say)
-        with self._partial(model, sampling, settings) as kept, self.progress("lines", len(sources)) as progress:
-            found += model.translate_many(
-                sources[len(found) :], sampling=sampling, settings=settings, progress=progress, say=say, kept=kept
-            )
+                found = translate(sources[:1], watch=looking)
+        with (
+            self._partial([model] if twin is None else [model, twin], sampling, settings) as kept,
+            self.progress("lines", len(sources)) as progress,
+        ):
+            found += translate(sources[len(found) :], progress=progress, kept=kept)
             self._print(lines, sources, found)
         origins = [origin for own in found[:1] for each in own for origin in each.origins]
         self.save_trace(looking, "translate", sampling, origins)
 
-    def _partial(self, model: "Model", *settings: object) -> "AbstractContextManager[Kept | None]":
+    def _partial(self, models: "Sequence[Model]", *settings: object) -> "AbstractContextManager[Kept | None]":
         """Where finished translations are kept until the file that they go to can be written."""
         if self.output is None or (self.output.exists() and not self.output.is_file()) or self.watch:
             return nullcontext()
         from sundae.cli.partial import Partial, fingerprint
 
-        return Partial(self.output, made_of={"model": fingerprint(model), "settings": repr(settings)})
+        return Partial(self.output, made_of={"models": [*map(fingerprint, models)], "settings": repr(settings)})
 
     def _from_baseline(
         self,
@@ -121,7 +136,7 @@ class Command(ChainFlags):
         terms: dict[str, str],
     ) -> None:
         only_chain = ("steps", "temperature", "rule", "schedule", "share", "top_k", "top_p", "trace", "html", "rank")
-        given = [name for name in (*only_chain, "candidates") if getattr(self, name) is not None]
+        given = [name for name in (*only_chain, "candidates", "judge") if getattr(self, name) is not None]
         others = {"ban": self.ban, "watch": self.watch, "terms": terms, "free-numbers": self.free_numbers}
         given += [name for name, value in others.items() if value]
         if given or self.lengths > 1:
@@ -131,7 +146,7 @@ class Command(ChainFlags):
         settings = model.config.baseline
         if self.count > settings.beam and isinstance(model, AutoregressiveTwin):
             settings = replace(settings, beam=self.count)
-        with self._partial(model, settings, self.count) as kept, self.progress("lines", len(sources)) as progress:
+        with self._partial([model], settings, self.count) as kept, self.progress("lines", len(sources)) as progress:
             found = model.translate_many(
                 sources, baseline=settings, count=self.count, progress=progress, say=say, kept=kept
             )

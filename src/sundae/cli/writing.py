@@ -28,11 +28,15 @@ if TYPE_CHECKING:
     from sundae.model import Model, Sundae
 
 
+WRITER, TRANSLATOR = "everyday", "english-german"
+"""The models that ship and are taken if none is named."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelFlags:
     """Which model, and where its words go."""
 
-    model: Annotated[str, arg(metavar="NAME|DIR|HUB-ID")] = "everyday"
+    model: Annotated[str, arg(metavar="NAME|DIR|HUB-ID")] = WRITER
     """A model that ships (`sundae models`), a folder, or an id on a hub (extra `hub`)."""
     seed: Annotated[int, arg(metavar="SEED")] = 0
     """The same seed writes the same texts."""
@@ -80,6 +84,19 @@ class ModelFlags:
         with Progress(console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(what, total=total)
             yield lambda done: bar.update(task, completed=done)
+
+
+def load_judge(name: str | None) -> "AutoregressiveTwin | None":
+    """Who ranks SUNDAE's candidates, if somebody else is to."""
+    if name is None:
+        return None
+    from sundae.model import AutoregressiveTwin, load_model
+
+    judge = load_model(name)
+    if not isinstance(judge, AutoregressiveTwin) or not judge.config.network.translates:
+        why = "only an autoregressive translator knows how likely a translation is"
+        raise UsageError(f"--judge {name}", why=why, hint="sundae train --network autoregressive")
+    return judge
 
 
 def require_folder(*files: Path | None) -> None:

@@ -4,7 +4,7 @@ Paper: sec. 3.1 (Target Length Prediction, Decoding).
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from zlib import crc32
@@ -34,6 +34,9 @@ SUPERFLUOUS = 3.0
 """Nats that a word costs by which a text grows when a term comes in: most often there is another word for it."""
 RUNS = 2
 """Chains for each way to place words that must appear."""
+
+Judge = Callable[[Sequence[str], Sequence[str]], list[float]]
+"""The log-probability that another model gives each text as a translation of its source."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +123,8 @@ class Translator:
     sampling: SamplingConfig
     settings: TranslateSettings
     watch: Watch | None = None
+    judge: Judge | None = None
+    """Who scores candidates instead of the model itself: noisy parallel decoding (Gu et al., 2018)."""
 
     @torch.no_grad()
     def translate(self, sources: Sequence[str], *, halves: Tensor | None = None) -> list[list[Written]]:
@@ -302,6 +307,7 @@ class Translator:
             owners += [number * tried + length for _, length in own]
             counts.append(len(own))
         outcomes: list[Outcome] = []
+        scored = self.settings.scored or max(counts) > 1
         if orders:
             outcomes = run_orders(
                 orders,
@@ -312,10 +318,14 @@ class Translator:
                 seed=self.settings.seed,
                 constraints=Constraints(banned=self.settings.banned),
                 watch=self.watch,
-                scored=self.settings.scored or max(counts) > 1,
+                scored=scored and self.judge is None,
                 spare=self.settings.spare,
             )
-        by = by or ("score" if tried == 1 else "per-token")
+        if self.judge is not None and scored:
+            owned = [sources[owner // tried] for owner in owners]
+            judged = self.judge(owned, [self._text(outcome.tokens) for outcome in outcomes])
+            outcomes = [replace(outcome, score=score) for outcome, score in zip(outcomes, judged, strict=True)]
+        by = by or ("score" if tried == 1 and self.judge is None else "per-token")
         found: list[list[Written]] = []
         begin = 0
         for source, count in zip(sources, counts, strict=True):
