@@ -48,7 +48,7 @@ format: venv  ## rewrite the sources as ruff wants them
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-demo: venv  ## the model that ships writes, fills and refines
+demo: venv  ## the models that ship write, fill, refine and translate
 	$(BIN)/sundae demo
 
 clean:  ## remove .venv, caches and build products

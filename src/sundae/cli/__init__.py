@@ -23,7 +23,7 @@ VERBS = {
     "refine": "a draft, improved; or its least likely tokens",
     "translate": "lines of one language to lines of another",
     "evaluate": "a model's translations or fills, or any samples, measured",
-    "demo": "what the model that ships can do",
+    "demo": "what the models that ship can do",
     "push": "a model folder, to a hub",
     "doctor": "what this machine and installation can do",
     "models": "the models that ship with the package",

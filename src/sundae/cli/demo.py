@@ -14,6 +14,7 @@ from sundae.cli.generate import Command as Generate
 from sundae.cli.prepare import Command as Prepare
 from sundae.cli.refine import Command as Refine
 from sundae.cli.train import Command as Train
+from sundae.cli.translate import Command as Translate
 
 TEMPLATES = (
     "She can [[1w]] the piano.",
@@ -22,11 +23,12 @@ TEMPLATES = (
     "I [[1w]] to Boston every week.",
 )
 DRAFT = "I have never saw such a big dog."
+SENTENCE = "We are going to the beach tomorrow."
 
 
 @dataclass(frozen=True)
 class Command:
-    """What the English model that ships can do: write, fill blanks from both sides, refine a draft."""
+    """What the models that ship can do: write, fill blanks from both sides, refine a draft, translate."""
 
     seed: Annotated[int, arg(metavar="SEED")] = 0
     """Another seed writes other texts."""
@@ -52,7 +54,11 @@ class Command:
             Fill(template=template, seed=self.seed, threads=self.threads).run()
         _say(f"3. A draft, refined: {DRAFT}")
         Refine(draft=DRAFT, seed=self.seed, threads=self.threads).run()
-        _say("sundae generate, fill and refine take your own texts; --help says how, and sundae models what ships.")
+        _say(f"4. All words of a translation at once, in a few steps: {SENTENCE}")
+        Translate(text=SENTENCE, seed=self.seed, threads=self.threads, watch=True).run()
+        _say(
+            "sundae generate, fill, refine and translate take your own texts; --help says how, and sundae models what ships."
+        )
 
     def _train(self, folder: Path, text: Path) -> None:
         corpus, run = folder / "corpus", folder / "run"
