@@ -10,15 +10,12 @@ test sets are translated once with what was chosen (by a twin, greedily too).  T
 """
 
 import gzip
-import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from translation_bench import DETERMINISTIC, FULL, STOCHASTIC, Bench, Run, run, shown
 
 from sundae.config import SamplingConfig
-from sundae.measure.plots import Series, plot
 from sundae.measure.report import Cell, Table
 
 VOCABULARY = 6000
@@ -75,7 +72,6 @@ LANGUAGES = {
     "enfr": "en fr",
     "raw": "en de",
 }
-TESTS = ("test_2016_flickr", "test_2017_flickr")
 STUDIED = "sundae"
 """The run whose decoding is studied."""
 CLAIMS = [
@@ -102,8 +98,10 @@ CLAIMS = [
 class Multi30k(Bench):
     """Captions, lower-cased and tokenised, and as they are."""
 
+    title, runs, tests, claimed = "Multi30k", RUNS, ("test_2016_flickr", "test_2017_flickr"), CLAIMS
+
     def __init__(self, data: Path, *, work: Path, threads: int) -> None:
-        super().__init__(RUNS, work=work, threads=threads)
+        super().__init__(work=work, threads=threads)
         self.data = data / "multi30k"
 
     def lines(self, corpus: str, split: str) -> tuple[list[str], list[str]]:
@@ -126,6 +124,9 @@ class Multi30k(Bench):
         common = ["--vocabulary", VOCABULARY, "--canvas", 40 if corpus == "ende-40" else 64]
         held_out = ["--validation-from", *self.pair_files(corpus, "val")]
         self.sundae("prepare", "parallel", *self.pair_files(corpus, "train"), "--out", folder, *common, *held_out)
+
+    def more(self, name: str) -> list[Table]:
+        return super().more(name) + ([curves(self, name)] if name == STUDIED else [])
 
 
 def curves(bench: Bench, name: str) -> Table:
@@ -157,42 +158,5 @@ def curves(bench: Bench, name: str) -> Table:
     return Table(f"Decoding with {name}", rows)
 
 
-def while_training(bench: Bench, names: Sequence[str]) -> list[Table]:
-    """Validation BLEU during training, as it was logged: the curves of the paper's appendix on length prediction."""
-    series: list[Series] = []
-    rows: list[dict[str, Cell]] = []
-    for name in names:
-        lines = (bench.work / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        found = [each for each in map(json.loads, lines) if each["kind"] == "bleu"]
-        # A run that was resumed may have logged a step twice.
-        by_step = {each["step"]: each["bleu"] for each in found}
-        rows += [{"model": name, "updates": step, "BLEU": bleu} for step, bleu in by_step.items()]
-        if by_step:
-            series.append(Series(name, list(by_step), list(by_step.values())))
-    if not series:
-        return []
-    plot(
-        series,
-        to=bench.work / "reports" / "while-training",
-        title="Validation BLEU during training",
-        x_label="updates",
-        y_label=f"BLEU, {WATCHED} sentences, n = 4",
-    )
-    return [Table("While training", rows, f"{WATCHED} validation sentences, n = 4, 13a tokenisation")]
-
-
-def more(bench: Bench, names: Sequence[str]) -> list[Table]:
-    """What the report has besides the models and the claims."""
-    return while_training(bench, names) + ([curves(bench, STUDIED)] if STUDIED in names else [])
-
-
 if __name__ == "__main__":
-    run(
-        lambda given: Multi30k(given.data, work=given.work, threads=given.threads),
-        title="Multi30k",
-        about=__doc__,
-        tests=TESTS,
-        claims=CLAIMS,
-        more=more,
-        runs=RUNS,
-    )
+    run(lambda data, work, threads: Multi30k(data, work=work, threads=threads), runs=RUNS, about=__doc__)

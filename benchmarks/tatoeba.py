@@ -37,7 +37,6 @@ RUNS: dict[str, Run] = {
     "ende-distilled": Run("tatoeba", "ende-distilled", DISTILLED, after="ende", watched=200),
     "deen-distilled": Run("tatoeba", "deen-distilled", [*BACK, *DISTILLED], after="deen", watched=200),
 }
-TESTS = ("test", "newstest2014")
 CLAIMS = [
     ("ende", "ende-ar"),
     ("deen", "deen-ar"),
@@ -51,8 +50,11 @@ CLAIMS = [
 class Tatoeba(Bench):
     """Pairs of short sentences."""
 
+    title, runs, tests, claimed = "Tatoeba", RUNS, ("test",), CLAIMS
+    probes = ("newstest2014",)
+
     def __init__(self, data: Path, *, work: Path, threads: int) -> None:
-        super().__init__(RUNS, work=work, threads=threads)
+        super().__init__(work=work, threads=threads)
         self.data = data
 
     @cached_property
@@ -108,11 +110,4 @@ def detokenised(line: str) -> str:
 
 
 if __name__ == "__main__":
-    run(
-        lambda given: Tatoeba(given.data, work=given.work, threads=given.threads),
-        title="Tatoeba",
-        about=__doc__,
-        tests=TESTS,
-        claims=CLAIMS,
-        runs=RUNS,
-    )
+    run(lambda data, work, threads: Tatoeba(data, work=work, threads=threads), runs=RUNS, about=__doc__)

@@ -1,13 +1,16 @@
-"""What the benchmarks of translation share: runs that are trained once, translations that are kept, rows of figures."""
+"""What the benchmarks of translation share: runs that are trained once, translations that are kept, rows of figures.
+
+What a run was measured to be goes to `benchmarks/outputs/`: its report, and its translations of the test sets as they
+were scored.  Claims about two runs are made from those, so they can be made again without training anything.
+"""
 
 import argparse
 import hashlib
-import itertools
 import json
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -22,11 +25,16 @@ from sundae.machine import keep_memory
 from sundae.measure.bleu import bleu_interval, compare_bleu, corpus_chrf
 from sundae.measure.diversity import diversity
 from sundae.measure.evaluation import length_accuracy
-from sundae.measure.report import Cell, Table, make_report
+from sundae.measure.plots import Series, plot
+from sundae.measure.report import Cell, Report, Table, make_report, read_report
 from sundae.model import AutoregressiveTwin, Model, Sundae, load_model
 from sundae.presets import preset
 
 Settings = SamplingConfig | BaselineConfig
+OUTPUTS = Path(__file__).parent / "outputs"
+# The ways in which a run is measured: with the paper's rules, with all rules, with a twin as judge; a twin greedily.
+OWN, WIDE, JUDGED, GREEDY = "own", "wide", "judged", "greedy"
+WHILE_TRAINING = "While training"
 
 
 @dataclass(frozen=True)
@@ -47,8 +55,7 @@ BEAMS = [BaselineConfig(beam=5, length_normalisation=n) for n in (0.6, 0.8, 1.0,
 # What is tried on validation to choose the setting that goes to the test set, and with how many candidates.  All take
 # T steps, as the paper's do: a chain that stops when one draw changed nothing takes about four, whatever T is.
 STOCHASTIC = [
-    SamplingConfig(steps=10, temperature=t, schedule="all", candidates=4, stop_early=False)
-    for t in (0.1, 0.3, 0.5)
+    SamplingConfig(steps=10, temperature=t, schedule="all", candidates=4, stop_early=False) for t in (0.1, 0.3, 0.5)
 ]
 DETERMINISTIC = [
     SamplingConfig(rule="argmax-unrolled", steps=10, schedule="all", uncertain_share=u, candidates=4)
@@ -58,11 +65,11 @@ DETERMINISTIC = [
 WIDER = [
     *(
         SamplingConfig(steps=16, temperature=t, schedule="share", share=0.6, candidates=4, stop_early=False)
-        for t in (0.2, 0.3, 0.4, 0.5)
+        for t in (0.3, 0.5)
     ),
     *(
         SamplingConfig(rule="predictor-corrector", steps=16, temperature=t, schedule="all", candidates=4)
-        for t in (0.1, 0.2, 0.3, 0.4)
+        for t in (0.2, 0.3, 0.4)
     ),
 ]
 PLAIN = TranslateSettings(keep_numbers=False)
@@ -76,8 +83,16 @@ DECODER = 1
 class Bench(ABC):
     """Where the work is, and which runs there are; a benchmark adds its data."""
 
-    def __init__(self, runs: Mapping[str, Run], *, work: Path, threads: int) -> None:
-        self.runs, self.work, self.threads = runs, work, threads
+    title: str
+    runs: Mapping[str, Run]
+    tests: Sequence[str]
+    probes: Sequence[str] = ()
+    """Test sets far from the training text, which are translated in one way only, with few candidates."""
+    claimed: Sequence[tuple[str, str]]
+    """Pairs of runs that are compared."""
+
+    def __init__(self, *, work: Path, threads: int) -> None:
+        self.work, self.threads = work, threads
 
     @abstractmethod
     def lines(self, corpus: str, split: str) -> tuple[list[str], list[str]]:
@@ -165,10 +180,20 @@ class Bench(ABC):
             write_whole(path, json.dumps(kept, ensure_ascii=False, indent=0))
         return [Written(*each) for each in kept["written"]]
 
-    def row(self, name: str, split: str, what: Settings, *, oracle: bool = False, **labels: Cell) -> dict[str, Cell]:
+    def row(
+        self,
+        name: str,
+        split: str,
+        what: Settings,
+        *,
+        oracle: bool = False,
+        judge: str | None = None,
+        **labels: Cell,
+    ) -> dict[str, Cell]:
         """One line of a table."""
         corpus = self.runs[name].corpus
-        written, references = self.translations(name, split, what, oracle=oracle), self.lines(corpus, split)[1]
+        written = self.translations(name, split, what, oracle=oracle, judge=judge)
+        references = self.lines(corpus, split)[1]
         texts = [each.text for each in written]
         bleu = bleu_interval(texts, references=references, tokenised=self.tokenised(corpus))
         chrf = corpus_chrf(texts, references)
@@ -200,49 +225,98 @@ class Bench(ABC):
         """Whether a run trains an autoregressive network."""
         return (self.runs[name].network or preset(self.runs[name].preset).network.kind) == "autoregressive"
 
-    # ---- tables
+    def judge_of(self, name: str) -> str | None:
+        """The twin that a run is set against."""
+        return next((second for first, second in self.claimed if first == name and self.is_twin(second)), None)
 
-    def headline(self, names: Sequence[str], tests: Sequence[str], *, widely: Set[str]) -> list[Table]:
-        """Every run with the setting that did best on validation, on validation and on the test sets.
+    # ---- measuring
 
-        Those of `widely` have a second setting, of a wider choice.
-        """
+    @property
+    def outputs(self) -> Path:
+        """Where reports and translations of the test sets are kept, a folder for each run."""
+        return OUTPUTS / self.title.lower()
+
+    def measured(self, name: str) -> Report:
+        """A run on validation and on the test sets, measured if that is not done yet."""
+        stored, judge = self.outputs / name / "report.json", self.judge_of(name)
+        if not self.has(name):
+            return read_report(stored)
+        made_by = {"weights": _fingerprint(self.trained(name))}
+        if judge is not None and self.has(judge):
+            made_by["judge"] = _fingerprint(self.trained(judge))
+        if stored.exists() and read_report(stored).config["made by"] == made_by:
+            return read_report(stored)
+        tables = [Table("Models", self._rows(name, judge if "judge" in made_by else None)), *self.more(name)]
+        config = {"made by": made_by, **self.model(name).config.to_dict()}
+        report = make_report(f"{self.title}: {name}", tables=tables, seed=0, config=config, threads=self.threads)
+        report.write(stored.parent, name="report")
+        return report
+
+    def has(self, name: str) -> bool:
+        """Whether a run is finished and still there."""
+        return (self.work / name / "model").exists()
+
+    def _rows(self, name: str, judge: str | None) -> list[dict[str, Cell]]:
+        ways: dict[str, tuple[Settings, str | None]] = {OWN: (self.chosen(name), None)}
+        if self.is_twin(name):
+            ways[GREEDY] = (BaselineConfig(beam=1), None)
+        if self.judge_of(name) is not None:
+            ways[WIDE] = (self.chosen(name, widely=True), None)
+        if judge is not None:
+            ways[JUDGED] = (self.chosen(name, widely=True), judge)
         rows: list[dict[str, Cell]] = []
-        lengths: list[dict[str, Cell]] = []
-        for name in names:
-            settings = [self.chosen(name)] + ([self.chosen(name, widely=True)] if name in widely else [])
-            for best, split in itertools.product(dict.fromkeys(settings), ("val", *tests)):
-                rows.append(self.row(name, split, best, setting=shown(best)))
+        for way, (setting, by) in ways.items():
+            label = shown(setting) + ("" if by is None else f", ranked by {by}")
+            for split in ("val", *self.tests):
+                rows.append(self.row(name, split, setting, judge=by, way=way, setting=label))
                 print(rows[-1], flush=True)
-            model = self.model(name)
-            if isinstance(model, AutoregressiveTwin):
-                greedy = BaselineConfig(beam=1)
-                rows += [self.row(name, split, greedy, setting="greedy") for split in ("val", *tests)]
-            if isinstance(model, Sundae) and model.config.network.length_prediction:
-                lengths.append({"model": name, **length_accuracy(model, *self.lines(self.runs[name].corpus, "val"))})
-        return [Table("Models", rows), Table("Length prediction on validation", lengths)]
+                if split != "val":
+                    texts = [" ".join(each.text.split()) for each in self.translations(name, split, setting, judge=by)]
+                    write_whole(self._file(name, split, way), "".join(f"{text}\n" for text in texts))
+        for split in self.probes:
+            cheap = replace(ways[OWN][0], candidates=4) if isinstance(ways[OWN][0], SamplingConfig) else ways[OWN][0]
+            rows.append(self.row(name, split, cheap, way="probe", setting=shown(cheap)))
+        return rows
 
-    def claims(self, pairs: Sequence[tuple[str, str]], names: Sequence[str], test: str) -> Table:
+    def _file(self, name: str, split: str, way: str) -> Path:
+        return self.outputs / name / f"{split}.{way}.txt"
+
+    def more(self, name: str) -> list[Table]:
+        """What a run's report has besides: its lengths, and validation BLEU while it was trained."""
+        model, tables = self.model(name), list[Table]()
+        if isinstance(model, Sundae) and model.config.network.length_prediction:
+            found = length_accuracy(model, *self.lines(self.runs[name].corpus, "val"))
+            tables.append(Table("Length prediction on validation", [{"model": name, **found}]))
+        lines = (self.work / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        # A run that was resumed may have logged a step twice.
+        by_step = {each["step"]: each["bleu"] for each in map(json.loads, lines) if each["kind"] == "bleu"}
+        if by_step:
+            rows = [{"model": name, "updates": step, "BLEU": bleu} for step, bleu in by_step.items()]
+            note = f"{self.runs[name].watched} validation sentences, n = 4, 13a tokenisation"
+            tables.append(Table(WHILE_TRAINING, rows, note))
+        return tables
+
+    # ---- claims
+
+    def claims(self, names: Sequence[str], test: str) -> Table:
         """Differences between runs with 95% paired-bootstrap intervals, on a test set."""
         rows: list[dict[str, Cell]] = []
-        for first, second in pairs:
+        for first, second in self.claimed:
             if first not in names or second not in names:
                 continue
-            corpus = self.runs[first].corpus
-            widely = self.is_twin(second)
-            own, others = self.chosen(first, widely=widely), self.chosen(second)
-            theirs = [each.text for each in self.translations(second, test, others)]
-            references = self.lines(corpus, test)[1]
-            # Against a twin also with the twin as the judge of SUNDAE's candidates, one more call for each.
-            for judge in (None, second) if widely else (None,):
-                ours = [each.text for each in self.translations(first, test, own, judge=judge)]
+            corpus, twin = self.runs[first].corpus, self.is_twin(second)
+            theirs = self._texts(second, test, OWN)
+            # Against a twin with all that may help, and with the twin as the judge of SUNDAE's candidates.
+            for way in (WIDE, JUDGED) if twin else (OWN,):
+                if not self._file(first, test, way).exists():
+                    continue
+                ours, references = self._texts(first, test, way), self.lines(corpus, test)[1]
                 found = compare_bleu(ours, theirs, references=references, tokenised=self.tokenised(corpus)).scores
                 rows.append(
                     {
                         "first": first,
                         "second": second,
-                        "settings": f"{shown(own)}; {shown(others)}",
-                        "candidates ranked by": judge or "the model itself",
+                        "settings": f"{self._setting(first, way)}; {self._setting(second, OWN)}",
                         "BLEU": found.first,
                         "BLEU of the second": found.second,
                         "difference": found.difference,
@@ -250,6 +324,23 @@ class Bench(ABC):
                     }
                 )
         return Table("Claims", rows, f"{test}; intervals of paired bootstrap over sentences")
+
+    def draw(self, table: Table) -> None:
+        """Validation BLEU during training: the curves of the paper's appendix on length prediction."""
+        series: list[Series] = []
+        for name in dict.fromkeys(row["model"] for row in table.rows):
+            own = [row for row in table.rows if row["model"] == name]
+            updates, scores = ([float(str(row[key])) for row in own] for key in ("updates", "BLEU"))
+            series.append(Series(str(name), updates, scores))
+        place = self.work / "reports" / "while-training"
+        title = f"{self.title}: validation BLEU during training"
+        plot(series, to=place, title=title, x_label="updates", y_label="BLEU, n = 4")
+
+    def _texts(self, name: str, split: str, way: str) -> list[str]:
+        return self._file(name, split, way).read_text(encoding="utf-8").split("\n")[:-1]
+
+    def _setting(self, name: str, way: str) -> Cell:
+        return next(row["setting"] for row in self.measured(name).tables[0].rows if row["way"] == way)
 
 
 @cache
@@ -290,17 +381,8 @@ def tried_on(model: Model) -> list[Settings]:
     return [BaselineConfig(mask_predict_steps=10, length_candidates=n) for n in (1, 3, 5)]
 
 
-def run(
-    make: Callable[[argparse.Namespace], Bench],
-    *,
-    title: str,
-    about: str | None,
-    tests: Sequence[str],
-    claims: Sequence[tuple[str, str]],
-    more: Callable[[Bench, Sequence[str]], list[Table]] = lambda _bench, _names: [],
-    runs: Mapping[str, Run],
-) -> None:
-    """What both benchmarks do: train what is asked for, then report on it; `more` adds tables."""
+def run(make: Callable[[Path, Path, int], Bench], *, runs: Mapping[str, Run], about: str | None) -> None:
+    """What both benchmarks do: train and measure what is asked for, then report on all of it."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
@@ -311,17 +393,25 @@ def run(
     arguments = parser.parse_args()
     keep_memory()
     torch.set_num_threads(arguments.threads)
-    bench = make(arguments)
-    names = [name for name in arguments.only if not arguments.report or (bench.work / name / "model").exists()]
-    for name in names:
-        bench.trained(name)
+    bench = make(arguments.data, arguments.work, arguments.threads)
+    names = arguments.only
+    if arguments.report:
+        names = [name for name in names if bench.has(name) or (bench.outputs / name / "report.json").exists()]
+    else:
+        for name in names:
+            bench.trained(name)
     if arguments.train:
         return
-    widely = {first for first, second in claims if bench.is_twin(second)}
-    tables = [*bench.headline(names, tests, widely=widely), *more(bench, names)]
-    tables += [bench.claims(claims, names, test) for test in tests]
-    tables = [table for table in tables if table.rows]  # of the runs that were asked for, some have nothing to say
-    config = {name: bench.model(name).config.to_dict() for name in names}
-    report = make_report(title, tables=tables, seed=0, config=config, threads=arguments.threads)
-    report.write(bench.work / "reports", name=title.lower() if names == list(runs) else "-".join(names))
+    reports = {name: bench.measured(name) for name in names}
+    tables: dict[str, Table] = {}
+    for table in (table for report in reports.values() for table in report.tables):
+        before = tables.get(table.title, replace(table, rows=[]))
+        tables[table.title] = replace(table, rows=[*before.rows, *table.rows])
+    claims = [bench.claims(names, test) for test in bench.tests]
+    config = {name: report.config for name, report in reports.items()}
+    every = [*tables.values(), *(table for table in claims if table.rows)]
+    report = make_report(bench.title, tables=every, seed=0, config=config, threads=arguments.threads)
+    report.write(bench.work / "reports", name=bench.title.lower())
+    if WHILE_TRAINING in tables:
+        bench.draw(tables[WHILE_TRAINING])
     print(report.markdown())
