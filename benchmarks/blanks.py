@@ -11,8 +11,8 @@ import argparse
 from pathlib import Path
 
 import torch
-from keeping import kept
 
+from keeping import kept
 from sundae.baselines.models import AutoregressiveTwin
 from sundae.errors import UsageError
 from sundae.machine import keep_memory

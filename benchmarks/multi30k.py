@@ -13,10 +13,9 @@ import gzip
 from dataclasses import replace
 from pathlib import Path
 
-from translation_bench import DETERMINISTIC, FULL, STOCHASTIC, Bench, Run, run, shown
-
 from sundae.config import SamplingConfig
 from sundae.measure.report import Cell, Table
+from translation_bench import DETERMINISTIC, FULL, STOCHASTIC, Bench, Run, run
 
 VOCABULARY = 6000
 SMALL = 16_000
@@ -100,19 +99,19 @@ class Multi30k(Bench):
 
     title, runs, tests, claimed = "Multi30k", RUNS, ("test_2016_flickr", "test_2017_flickr"), CLAIMS
 
-    def __init__(self, data: Path, *, work: Path, threads: int) -> None:
-        super().__init__(work=work, threads=threads)
-        self.data = data / "multi30k"
-
     def lines(self, corpus: str, split: str) -> tuple[list[str], list[str]]:
         source, target = LANGUAGES[corpus].split()
         return self._side(corpus, split, source), self._side(corpus, split, target)
 
     def _side(self, corpus: str, split: str, language: str) -> list[str]:
         if corpus == "raw":
-            packed = self.data / "raw" / f"{split}.{language}.gz"
+            packed = self.data / "multi30k" / "raw" / f"{split}.{language}.gz"
             return gzip.decompress(packed.read_bytes()).decode().splitlines()
-        return (self.data / "tok" / f"{split}.lc.norm.tok.{language}").read_text(encoding="utf-8").splitlines()
+        return (
+            (self.data / "multi30k" / "tok" / f"{split}.lc.norm.tok.{language}")
+            .read_text(encoding="utf-8")
+            .splitlines()
+        )
 
     def tokenised(self, corpus: str) -> bool:
         return corpus != "raw"
@@ -153,10 +152,10 @@ def curves(bench: Bench, name: str) -> Table:
         tried += [("argmax-unrolled", unrolled, False), ("plain argmax", plain, False)]
     rows: list[dict[str, Cell]] = []
     for curve, what, oracle in tried:
-        rows.append(bench.row(name, "val", what, oracle=oracle, curve=curve, setting=shown(what)))
+        rows.append(bench.row(name, "val", what, oracle=oracle, curve=curve, setting=bench.shown(name, what)))
         print(rows[-1], flush=True)
     return Table(f"Decoding with {name}", rows)
 
 
 if __name__ == "__main__":
-    run(lambda data, work, threads: Multi30k(data, work=work, threads=threads), runs=RUNS, about=__doc__)
+    run(Multi30k, about=__doc__)

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from keeping import kept
 
+from keeping import kept
 from sundae.baselines.models import AutoregressiveTwin
 from sundae.config import RankName, SamplingConfig
 from sundae.decoding.fill import FillSettings

@@ -26,6 +26,7 @@ DISTILLED = [
     "training.warmup_steps=200",
     "training.checkpoint_every=100",
     "objective.label_smoothing=0.0",
+    "objective.plain_share=0.0",
 ]
 """The raw model, trained on: the twin's translations come after the people's."""
 BACK = ["data.source_language=de", "data.target_language=en"]
@@ -52,10 +53,6 @@ class Tatoeba(Bench):
 
     title, runs, tests, claimed = "Tatoeba", RUNS, ("test",), CLAIMS
     probes = ("newstest2014",)
-
-    def __init__(self, data: Path, *, work: Path, threads: int) -> None:
-        super().__init__(work=work, threads=threads)
-        self.data = data
 
     @cached_property
     def splits(self) -> dict[str, list[tuple[str, str]]]:
@@ -110,4 +107,4 @@ def detokenised(line: str) -> str:
 
 
 if __name__ == "__main__":
-    run(lambda data, work, threads: Tatoeba(data, work=work, threads=threads), runs=RUNS, about=__doc__)
+    run(Tatoeba, about=__doc__)

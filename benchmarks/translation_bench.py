@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -91,8 +91,8 @@ class Bench(ABC):
     claimed: Sequence[tuple[str, str]]
     """Pairs of runs that are compared."""
 
-    def __init__(self, *, work: Path, threads: int) -> None:
-        self.work, self.threads = work, threads
+    def __init__(self, data: Path, *, work: Path, threads: int) -> None:
+        self.data, self.work, self.threads = data, work, threads
 
     @abstractmethod
     def lines(self, corpus: str, split: str) -> tuple[list[str], list[str]]:
@@ -170,7 +170,7 @@ class Bench(ABC):
                     found = model.translate_to_length(sources, lengths, sampling=what, settings=PLAIN)
                 else:
                     rate = None if judge is None else self.model(judge).rate  # type: ignore[union-attr]
-                    many = model.translate_many(sources, sampling=what, settings=PLAIN, judge=rate)
+                    many = model.translate_many(sources, sampling=what, settings=PLAIN, rate=rate)
                     found = [own[0] for own in many]
             else:
                 assert isinstance(what, BaselineConfig)
@@ -238,45 +238,75 @@ class Bench(ABC):
 
     def measured(self, name: str) -> Report:
         """A run on validation and on the test sets, measured if that is not done yet."""
-        stored, judge = self.outputs / name / "report.json", self.judge_of(name)
+        place, judge = self.outputs / name, self.judge_of(name)
+        stored = read_report(place / "report.json") if (place / "report.json").exists() else None
         if not self.has(name):
-            return read_report(stored)
-        made_by = {"weights": _fingerprint(self.trained(name))}
-        if judge is not None and self.has(judge):
-            made_by["judge"] = _fingerprint(self.trained(judge))
-        if stored.exists() and read_report(stored).config["made by"] == made_by:
-            return read_report(stored)
-        tables = [Table("Models", self._rows(name, judge if "judge" in made_by else None)), *self.more(name)]
+            assert stored is not None, f"{name} is neither trained nor measured"
+            return stored
+        made_by = self._made_by(name, judge if judge is not None and self.has(judge) else None)
+        # A twin that is gone has been the judge while it was there.
+        known = {} if stored is None else {key: stored.config["made by"].get(key) for key in made_by}
+        if stored is not None and known == made_by:
+            return stored
+        rows, texts = self._rows(name, judge if "judge" in made_by else None)
         config = {"made by": made_by, **self.model(name).config.to_dict()}
+        tables = [Table("Models", rows), *self.more(name)]
         report = make_report(f"{self.title}: {name}", tables=tables, seed=0, config=config, threads=self.threads)
-        report.write(stored.parent, name="report")
+        for (split, way), lines in texts.items():
+            write_whole(self._file(name, split, way), "".join(f"{line}\n" for line in lines))
+        report.write(place, name="report")
         return report
+
+    def _made_by(self, name: str, judge: str | None) -> dict[str, str | int]:
+        """What else must be equal for a run's figures to be the same."""
+        pairs = [self.lines(self.runs[name].corpus, split) for split in ("val", *self.tests, *self.probes)]
+        tried = [vars(each) for each in (*tried_on(self.model(name)), *WIDER)]
+        found = {"weights": _fingerprint(self.trained(name)), "decoder": DECODER, "tried": _hash([str(tried)])}
+        found["data"] = _hash([line for pair in pairs for side in pair for line in side])
+        return found if judge is None else found | {"judge": _fingerprint(self.trained(judge))}
 
     def has(self, name: str) -> bool:
         """Whether a run is finished and still there."""
         return (self.work / name / "model").exists()
 
-    def _rows(self, name: str, judge: str | None) -> list[dict[str, Cell]]:
+    def _rows(self, name: str, judge: str | None) -> tuple[list[dict[str, Cell]], dict[tuple[str, str], list[str]]]:
+        """Figures, and the translations of the test sets that they are of."""
         ways: dict[str, tuple[Settings, str | None]] = {OWN: (self.chosen(name), None)}
         if self.is_twin(name):
             ways[GREEDY] = (BaselineConfig(beam=1), None)
         if self.judge_of(name) is not None:
             ways[WIDE] = (self.chosen(name, widely=True), None)
         if judge is not None:
-            ways[JUDGED] = (self.chosen(name, widely=True), judge)
+            ways[JUDGED] = (ways[WIDE][0], judge)
         rows: list[dict[str, Cell]] = []
+        texts: dict[tuple[str, str], list[str]] = {}
         for way, (setting, by) in ways.items():
-            label = shown(setting) + ("" if by is None else f", ranked by {by}")
+            label = self.shown(name, setting) + ("" if by is None else f", ranked by {by}")
             for split in ("val", *self.tests):
                 rows.append(self.row(name, split, setting, judge=by, way=way, setting=label))
                 print(rows[-1], flush=True)
                 if split != "val":
-                    texts = [" ".join(each.text.split()) for each in self.translations(name, split, setting, judge=by)]
-                    write_whole(self._file(name, split, way), "".join(f"{text}\n" for text in texts))
-        for split in self.probes:
-            cheap = replace(ways[OWN][0], candidates=4) if isinstance(ways[OWN][0], SamplingConfig) else ways[OWN][0]
-            rows.append(self.row(name, split, cheap, way="probe", setting=shown(cheap)))
-        return rows
+                    written = self.translations(name, split, setting, judge=by)
+                    texts[split, way] = [" ".join(each.text.split()) for each in written]
+        own = ways[OWN][0]
+        cheap = replace(own, candidates=4) if isinstance(own, SamplingConfig) else own
+        rows += [self.row(name, split, cheap, way="probe", setting=self.shown(name, cheap)) for split in self.probes]
+        return rows, texts
+
+    def shown(self, name: str, what: Settings) -> str:
+        """Settings in a few words."""
+        if isinstance(what, BaselineConfig):
+            if not self.is_twin(name):
+                return f"mask-predict, T={what.mask_predict_steps}, {what.length_candidates} lengths"
+            beam = f"beam {what.beam}, length normalisation {what.length_normalisation:g}"
+            return "greedy" if what.beam == 1 else beam
+        cost = f"T={what.steps}, n={what.candidates}"
+        if what.rule == "argmax-unrolled":
+            return f"argmax-unrolled, share {what.uncertain_share:g}, {cost}"
+        if what.rule != "low-temperature":
+            return f"{what.rule}, temperature {what.temperature:g}, {cost}"
+        share = f", {what.share:.0%} a step" if what.schedule == "share" else ""
+        return f"temperature {what.temperature:g}{share}, {cost}"
 
     def _file(self, name: str, split: str, way: str) -> Path:
         return self.outputs / name / f"{split}.{way}.txt"
@@ -287,7 +317,8 @@ class Bench(ABC):
         if isinstance(model, Sundae) and model.config.network.length_prediction:
             found = length_accuracy(model, *self.lines(self.runs[name].corpus, "val"))
             tables.append(Table("Length prediction on validation", [{"model": name, **found}]))
-        lines = (self.work / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        log = self.work / name / "metrics.jsonl"
+        lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
         # A run that was resumed may have logged a step twice.
         by_step = {each["step"]: each["bleu"] for each in map(json.loads, lines) if each["kind"] == "bleu"}
         if by_step:
@@ -298,32 +329,39 @@ class Bench(ABC):
 
     # ---- claims
 
-    def claims(self, names: Sequence[str], test: str) -> Table:
+    def claims(self, reports: Mapping[str, Report], test: str) -> Table:
         """Differences between runs with 95% paired-bootstrap intervals, on a test set."""
         rows: list[dict[str, Cell]] = []
         for first, second in self.claimed:
-            if first not in names or second not in names:
+            if first not in reports or second not in reports:
                 continue
-            corpus, twin = self.runs[first].corpus, self.is_twin(second)
-            theirs = self._texts(second, test, OWN)
-            # Against a twin with all that may help, and with the twin as the judge of SUNDAE's candidates.
-            for way in (WIDE, JUDGED) if twin else (OWN,):
-                if not self._file(first, test, way).exists():
-                    continue
-                ours, references = self._texts(first, test, way), self.lines(corpus, test)[1]
+            made_by = [reports[name].config["made by"] for name in (first, second)]
+            if made_by[0]["data"] != made_by[1]["data"]:
+                raise SystemExit(f"{first} and {second} were measured on other data; run them again")
+            corpus = self.runs[first].corpus
+            # Against a twin with all that may help; and if the twin ranked the candidates, so.
+            ways = [WIDE] if self.is_twin(second) else [OWN]
+            ways += [JUDGED] if made_by[0].get("judge") == made_by[1]["weights"] else []
+            for way in ways:
+                ours, theirs = self._texts(first, test, way), self._texts(second, test, OWN)
+                references = self.lines(corpus, test)[1]
                 found = compare_bleu(ours, theirs, references=references, tokenised=self.tokenised(corpus)).scores
+                labels = [_setting(reports[first], way), _setting(reports[second], OWN)]
                 rows.append(
                     {
                         "first": first,
                         "second": second,
-                        "settings": f"{self._setting(first, way)}; {self._setting(second, OWN)}",
+                        "settings": "; ".join(labels),
                         "BLEU": found.first,
                         "BLEU of the second": found.second,
                         "difference": found.difference,
-                        "first / second": found.first.value / found.second.value,
+                        "first / second": found.first.value / max(found.second.value, 1e-9),
                     }
                 )
-        return Table("Claims", rows, f"{test}; intervals of paired bootstrap over sentences")
+        note = (
+            f"{test}; intervals of paired bootstrap over sentences.  Settings were chosen with the model's own ranking."
+        )
+        return Table("Claims", rows, note)
 
     def draw(self, table: Table) -> None:
         """Validation BLEU during training: the curves of the paper's appendix on length prediction."""
@@ -339,8 +377,9 @@ class Bench(ABC):
     def _texts(self, name: str, split: str, way: str) -> list[str]:
         return self._file(name, split, way).read_text(encoding="utf-8").split("\n")[:-1]
 
-    def _setting(self, name: str, way: str) -> Cell:
-        return next(row["setting"] for row in self.measured(name).tables[0].rows if row["way"] == way)
+
+def _setting(report: Report, way: str) -> str:
+    return next(str(row["setting"]) for row in report.tables[0].rows if row["way"] == way)
 
 
 @cache
@@ -357,21 +396,6 @@ def _loaded(folder: Path) -> Model:
     return load_model(folder)
 
 
-def shown(what: Settings) -> str:
-    """Settings in a few words."""
-    if isinstance(what, BaselineConfig):
-        if what.beam == 1:
-            return "greedy"
-        return f"beam {what.beam}, length normalisation {what.length_normalisation:g}"
-    cost = f"T={what.steps}, n={what.candidates}"
-    if what.rule == "argmax-unrolled":
-        return f"argmax-unrolled, share {what.uncertain_share:g}, {cost}"
-    if what.rule != "low-temperature":
-        return f"{what.rule}, temperature {what.temperature:g}, {cost}"
-    share = f", {what.share:.0%} a step" if what.schedule == "share" else ""
-    return f"temperature {what.temperature:g}{share}, {cost}"
-
-
 def tried_on(model: Model) -> list[Settings]:
     """What is tried on validation."""
     if isinstance(model, AutoregressiveTwin):
@@ -381,36 +405,42 @@ def tried_on(model: Model) -> list[Settings]:
     return [BaselineConfig(mask_predict_steps=10, length_candidates=n) for n in (1, 3, 5)]
 
 
-def run(make: Callable[[Path, Path, int], Bench], *, runs: Mapping[str, Run], about: str | None) -> None:
-    """What both benchmarks do: train and measure what is asked for, then report on all of it."""
+def run(bench_of: type[Bench], *, about: str | None) -> None:
+    """What both benchmarks do: train and measure what is asked for, then report on all that was ever measured."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--only", nargs="+", choices=runs, default=list(runs))
+    parser.add_argument("--only", nargs="+", choices=bench_of.runs, default=list(bench_of.runs))
     parser.add_argument("--train", action="store_true", help="train only")
     parser.add_argument("--report", action="store_true", help="train nothing: report on the runs that are finished")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     keep_memory()
     torch.set_num_threads(arguments.threads)
-    bench = make(arguments.data, arguments.work, arguments.threads)
-    names = arguments.only
-    if arguments.report:
-        names = [name for name in names if bench.has(name) or (bench.outputs / name / "report.json").exists()]
-    else:
-        for name in names:
+    bench = bench_of(arguments.data, work=arguments.work, threads=arguments.threads)
+    for name in arguments.only:
+        if not arguments.report:
             bench.trained(name)
-    if arguments.train:
-        return
-    reports = {name: bench.measured(name) for name in names}
+        if not arguments.train and bench.has(name):
+            bench.measured(name)
+    if not arguments.train:
+        publish(bench)
+
+
+def publish(bench: Bench) -> None:
+    """The report on all runs whose figures are kept."""
+    kept = [name for name in bench.runs if (bench.outputs / name / "report.json").exists()]
+    reports = {name: read_report(bench.outputs / name / "report.json") for name in kept}
+    if not reports:
+        raise SystemExit(f"nothing is measured yet: {bench.outputs} is empty")
     tables: dict[str, Table] = {}
     for table in (table for report in reports.values() for table in report.tables):
         before = tables.get(table.title, replace(table, rows=[]))
         tables[table.title] = replace(table, rows=[*before.rows, *table.rows])
-    claims = [bench.claims(names, test) for test in bench.tests]
-    config = {name: report.config for name, report in reports.items()}
+    claims = [bench.claims(reports, test) for test in bench.tests]
     every = [*tables.values(), *(table for table in claims if table.rows)]
-    report = make_report(bench.title, tables=every, seed=0, config=config, threads=arguments.threads)
+    config = {name: report.config for name, report in reports.items()}
+    report = make_report(bench.title, tables=every, seed=0, config=config, threads=bench.threads)
     report.write(bench.work / "reports", name=bench.title.lower())
     if WHILE_TRAINING in tables:
         bench.draw(tables[WHILE_TRAINING])

@@ -1,6 +1,8 @@
 """The presets, held against sections 3.1 and 3.2 of the paper, figure by figure."""
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 
@@ -147,6 +149,12 @@ def test_the_parts_add_up_to_the_whole() -> None:
     for name in ("paper-wmt14-ende", "paper-c4-32"):
         parts = count_parameters(preset(name).network)
         assert parts.pop("total") == sum(parts.values())
+
+
+def test_the_page_of_presets_has_all_of_them_with_their_size() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "presets.md").read_text(encoding="utf-8")
+    sizes = {name: f"{count_parameters(preset(name).network)['total'] / 1e6:.1f}M" for name in PRESETS}
+    assert dict(re.findall(r"^\| `([\w-]+)` \|[^|]*\| ([\d.]+M) \|", page, re.MULTILINE)) == sizes
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -578,19 +578,31 @@ def test_a_twin_translates_through_the_same_verb_and_judges(folder: str, pairs: 
     assert main([*command, "--judge", str(out / "model"), "--threads", "1", "--json"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     texts = [each["text"] for each in found]
-    rated = twin.log_likelihood(texts, sources=["the big cat"] * len(texts)).log_probability.tolist()
-    means = [total / max(1, len(twin.tokenizer.encode(text))) for total, text in zip(rated, texts, strict=True)]
+    likely = twin.log_likelihood(texts, sources=["the big cat"] * len(texts))
+    means = (likely.log_probability / likely.predictions).tolist()
     assert len(texts) > 1
     assert means == sorted(means, reverse=True)
     assert [each["score"] for each in found] == pytest.approx(means, abs=1e-3)
-    assert twin.rate(["the cat"], ["cat " * 100]) == [TOO_LONG]
+    assert twin.rate(["the cat"] * 3, ["cat " * 100, texts[0], "cat " * 100])[::2] == [TOO_LONG, TOO_LONG]
     both = ["--source", str(tmp_path / "source.txt"), "--reference", str(tmp_path / "source.txt")]
     (tmp_path / "source.txt").write_text("the big cat\n", encoding="utf-8")
     judged = ["evaluate", "translation", "--model", folder, *both, "--judge", str(out / "model"), "--json"]
     hypotheses = ["--hypotheses", str(tmp_path / "hypotheses.txt"), "--threads", "1"]
     chain = ["sampling.steps=2", "sampling.temperature=1", "sampling.candidates=9"]
     assert main([*judged, *hypotheses, *chain]) == 0
-    assert json.loads(capsys.readouterr().out)["config"]["translation"]["judge"]["network"]["kind"] == "autoregressive"
+    assert (
+        json.loads(capsys.readouterr().out)["config"]["translation"]["judged by"]["network"]["kind"] == "autoregressive"
+    )
     assert (tmp_path / "hypotheses.txt").read_text(encoding="utf-8") == f"{texts[0]}\n"
     assert main(["translate", "the cat", "--model", folder, "--judge", folder]) == 2
+    for more in (["--rank", "mbr"], ["--candidates", "1"]):
+        assert main(["translate", "the cat", "--model", folder, "--judge", str(out / "model"), *more]) == 2
+    assert main([*judged, "--rank", "mbr"]) == 2
+    # A number that no candidate has is put in, and the judge ranks what comes of that too.
+    capsys.readouterr()
+    command = ["translate", "the big cat 77", "--model", folder, "-T", "2", "-n", "3", "--threads", "1", "--json"]
+    assert main([*command, "--judge", str(out / "model")]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    rated = twin.rate(["the big cat 77"] * len(found), [each["text"] for each in found])
+    assert [each["score"] for each in found] == pytest.approx(rated, abs=1e-3)
     assert main(["translate", "the cat", "--model", str(out / "model"), "--judge", str(out / "model")]) == 2

@@ -23,7 +23,7 @@ from sundae.decoding.layout import Classes, Desk
 from sundae.decoding.lines import Kept, translate_lines
 from sundae.decoding.refine import Refined, Refinery, RefineSettings
 from sundae.decoding.shapes import TokenShapes
-from sundae.decoding.translation import Judge, TranslateSettings, Translator, bound_to
+from sundae.decoding.translation import Rate, TranslateSettings, Translator, bound_to
 from sundae.decoding.written import Written
 from sundae.errors import DataError, UsageError
 from sundae.folder import ModelFolder, read_model, require_fit, write_model
@@ -82,16 +82,16 @@ class Sundae:
         progress: Callable[[int], None] | None = None,
         say: Callable[[str], None] | None = None,
         kept: Kept | None = None,
-        judge: Judge | None = None,
+        rate: Rate | None = None,
     ) -> list[list[Written]]:
         """The best translations of each line, in common batches; each line gets what it would get alone.
 
         `say` is told how many lines were cropped, and how many lack what they must hold; `kept` has what is known
-        already, and is given the rest; a `judge` (a twin's `rate`) scores the candidates instead of the model itself.
+        already, and is given the rest; `rate` (a twin's) scores the candidates instead of the model itself.
 
         Paper: sec. 3.1 (Decoding).
         """
-        translator = self.translator(sampling=sampling, settings=settings, watch=watch, judge=judge)
+        translator = self.translator(sampling=sampling, settings=settings, watch=watch, rate=rate)
         found = translate_lines(
             sources,
             translator.translate,
@@ -149,13 +149,13 @@ class Sundae:
         sampling: SamplingConfig | None = None,
         settings: TranslateSettings | None = None,
         watch: Watch | None = None,
-        judge: Judge | None = None,
+        rate: Rate | None = None,
     ) -> Translator:
         """What translates batches of sources that fit."""
         if not self.config.network.translates:
             raise UsageError("this model does not translate", why="it has no encoder", hint="sundae generate or fill")
         settings = settings or TranslateSettings()
-        return Translator(self.network, self.desk, sampling or self.config.sampling, settings, watch, judge)
+        return Translator(self.network, self.desk, sampling or self.config.sampling, settings, watch, rate)
 
     # ---- writing
 

@@ -26,8 +26,8 @@ from sundae.text.tokenizer import Tokenizer, continuation
 
 BATCH = 64
 """Texts that are written together."""
-TOO_LONG = -1e4
-"""What a text gets instead of a log-probability if it has more tokens than the canvas."""
+TOO_LONG = -100.0
+"""What each token of a text is rated at if there are more than the canvas holds."""
 WORD_TOKENS = 12
 """The longest word, in tokens, that is looked for when a blank is given in words."""
 
@@ -228,14 +228,12 @@ class AutoregressiveTwin(_LineTranslator):
     # ---- judging
 
     def rate(self, sources: Sequence[str], texts: Sequence[str]) -> list[float]:
-        """The log-probability of each text as a translation of its source."""
-        if not self.config.network.translates:
-            raise UsageError("this model cannot judge translations", why="it has no encoder")
-        fits = [len(self.tokenizer.encode(text)) <= self.network.canvas for text in texts]
-        pairs = [pair for pair, fit in zip(zip(sources, texts, strict=True), fits, strict=True) if fit]
-        found = self.log_likelihood([text for _, text in pairs], sources=[source for source, _ in pairs])
-        rated = iter(found.log_probability.tolist())
-        return [next(rated) if fit else TOO_LONG for fit in fits]
+        """How likely each text is as a translation of its source: its log-probability per token, its end included."""
+        pairs = list(dict.fromkeys(zip(sources, texts, strict=True)))
+        short = [pair for pair in pairs if len(self.tokenizer.encode(pair[1])) <= self.network.canvas]
+        found = self.log_likelihood([text for _, text in short], sources=[source for source, _ in short])
+        means = dict(zip(short, (found.log_probability / found.predictions).tolist(), strict=True))
+        return [means.get(pair, TOO_LONG) for pair in zip(sources, texts, strict=True)]
 
     @torch.no_grad()
     def log_likelihood(self, texts: Sequence[str], *, sources: Sequence[str] | None = None) -> Likelihoods:

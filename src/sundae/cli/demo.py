@@ -56,9 +56,7 @@ class Command:
         Refine(draft=DRAFT, seed=self.seed, threads=self.threads).run()
         _say(f"4. All words of a translation at once, in a few steps: {SENTENCE}")
         Translate(text=SENTENCE, seed=self.seed, threads=self.threads, watch=True).run()
-        _say(
-            "sundae generate, fill, refine and translate take your own texts; --help says how, and sundae models what ships."
-        )
+        _say("sundae generate, fill, refine and translate take texts of your own; sundae models says what ships.")
 
     def _train(self, folder: Path, text: Path) -> None:
         corpus, run = folder / "corpus", folder / "run"

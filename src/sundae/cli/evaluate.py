@@ -116,7 +116,7 @@ class Translation(_Reporting):
     rank: Literal["score", "per-token", "mbr"] | None = None
     """How SUNDAE's candidates are ranked: by score, if only one length is tried, else per token."""
     judge: Annotated[str | None, arg(metavar="DIR|HUB-ID")] = None
-    """An autoregressive translator that scores SUNDAE's candidates instead of the model itself."""
+    """An autoregressive translator that ranks SUNDAE's candidates instead."""
     free_numbers: bool = False
     """Do not insist on a line's numbers."""
 
@@ -146,8 +146,10 @@ class Translation(_Reporting):
         if len(grid) > 1 and self.hypotheses is not None:
             raise UsageError("--hypotheses", why=f"there are {len(grid)} translations of each source")
 
-        twin = load_judge(self.judge)
-        judge = None if twin is None else twin.rate
+        if self.judge is not None and self.rank is not None:
+            raise UsageError("--judge with --rank", why="either of them ranks the candidates")
+        twin = None if self.judge is None else load_judge(self.judge, model)
+        rate = None if twin is None else twin.rate
         configured = {each: _configured(model, each) for each in grid}  # what is wrong is said before any work
         if any(config.sampling.steps < 1 for config in configured.values()):
             raise UsageError("sampling.steps=0", why="must be at least 1")
@@ -158,7 +160,7 @@ class Translation(_Reporting):
             if isinstance(model, Sundae):
                 settings = self.settings()
                 many = model.translate_many(
-                    sources, sampling=config.sampling, settings=settings, progress=progress, say=say, judge=judge
+                    sources, sampling=config.sampling, settings=settings, progress=progress, say=say, rate=rate
                 )
             else:
                 many = model.translate_many(sources, baseline=config.baseline, progress=progress, say=say)
@@ -166,7 +168,7 @@ class Translation(_Reporting):
 
         config: dict[str, Any] = configured[grid[0]].to_dict()
         config["translation"] = {"lengths": self.lengths, "rank": self.rank, "free_numbers": self.free_numbers}
-        config["translation"] |= {} if twin is None else {"judge": twin.config.to_dict()}
+        config["translation"] |= {} if twin is None else {"judge": self.judge, "judged by": twin.config.to_dict()}
         if len(grid) > 1:
             config["sweep"] = list(self.overrides)
             written = {" ".join(each): translate(each) for each in grid}

@@ -55,7 +55,7 @@ class Command(ChainFlags):
     rank: Literal["score", "per-token", "mbr"] | None = None
     """How candidates are ranked: by score, if only one length is tried, else per token; mbr is agreement."""
     judge: Annotated[str | None, arg(metavar="DIR|HUB-ID")] = None
-    """An autoregressive translator that scores the candidates instead of the model itself."""
+    """An autoregressive translator that ranks the candidates instead."""
     terms: Annotated[Path | None, arg(metavar="FILE")] = None
     """Terminology: lines of a source term, a tab and the words that a translation of it must hold."""
     free_numbers: bool = False
@@ -100,14 +100,13 @@ class Command(ChainFlags):
             scored=self.json or self.tsv or self.count > 1 or self.trace is not None or self.html is not None,
         )
         found: list[list[Written]] = []
-        twin = load_judge(self.judge)
-        translate = partial(
-            model.translate_many,
-            sampling=sampling,
-            settings=settings,
-            say=say,
-            judge=None if twin is None else twin.rate,
-        )
+        if self.judge is not None and self.rank is not None:
+            raise UsageError("--judge with --rank", why="either of them ranks the candidates")
+        if self.judge is not None and sampling.candidates * self.lengths == 1:
+            raise UsageError("--judge", why="there is one candidate, and nothing to choose", hint="--candidates 16")
+        twin = None if self.judge is None else load_judge(self.judge, model)
+        rate = None if twin is None else twin.rate
+        translate = partial(model.translate_many, sampling=sampling, settings=settings, say=say, rate=rate)
         with self.onlookers(model, steps=sampling.steps) as looking:
             if looking:  # the first line, which gets what it would get among the others
                 found = translate(sources[:1], watch=looking)

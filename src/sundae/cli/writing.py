@@ -86,16 +86,18 @@ class ModelFlags:
             yield lambda done: bar.update(task, completed=done)
 
 
-def load_judge(name: str | None) -> "AutoregressiveTwin | None":
-    """Who ranks SUNDAE's candidates, if somebody else is to."""
-    if name is None:
-        return None
+def load_judge(name: str, model: "Model") -> "AutoregressiveTwin":
+    """Who ranks a model's candidates instead of itself."""
     from sundae.model import AutoregressiveTwin, load_model
 
     judge = load_model(name)
     if not isinstance(judge, AutoregressiveTwin) or not judge.config.network.translates:
         why = "only an autoregressive translator knows how likely a translation is"
         raise UsageError(f"--judge {name}", why=why, hint="sundae train --network autoregressive")
+    ways = [(each.config.data.source_language, each.config.data.target_language) for each in (judge, model)]
+    if all(all(way) for way in ways) and ways[0] != ways[1]:
+        why = "it translates {} to {}, and the model {} to {}".format(*ways[0], *ways[1])
+        raise UsageError(f"--judge {name}", why=why)
     return judge
 
 

@@ -35,8 +35,8 @@ SUPERFLUOUS = 3.0
 RUNS = 2
 """Chains for each way to place words that must appear."""
 
-Judge = Callable[[Sequence[str], Sequence[str]], list[float]]
-"""The log-probability that another model gives each text as a translation of its source."""
+Rate = Callable[[Sequence[str], Sequence[str]], list[float]]
+"""How likely another model finds each text as a translation of its source: its log-probability per token."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +45,8 @@ class TranslateSettings:
 
     `lengths` of the likeliest target lengths are tried, with `sampling.candidates` chains each; the best `count`
     different texts are given.  Candidates on one canvas are ranked by their score, else per token, unless `by` says
-    otherwise.  `terms` has for words of a source those that its translation must hold; of terms that overlap in the
-    source the longest counts.
+    otherwise or another model rates them.  `terms` has for words of a source those that its translation must hold; of
+    terms that overlap in the source the longest counts.
     """
 
     count: int = 1
@@ -123,7 +123,7 @@ class Translator:
     sampling: SamplingConfig
     settings: TranslateSettings
     watch: Watch | None = None
-    judge: Judge | None = None
+    rate: Rate | None = None
     """Who scores candidates instead of the model itself: noisy parallel decoding (Gu et al., 2018)."""
 
     @torch.no_grad()
@@ -213,15 +213,19 @@ class Translator:
         spent = max(each.network_calls for each in free)
         dearer = [replace(each, network_calls=each.network_calls + spent) for each in locked]
         every = list({each.text: each for each in (*free, *dearer)}.values())
-        scores = self._scored(encoded, [each.text for each in every])
+        texts = [each.text for each in every]
+        lengths = [max(1, len(self.desk.tokenizer.encode(text))) for text in texts]
+        if self.rate is None:
+            scores = self._scored(encoded, texts)
+        else:
+            rated = self.rate([source] * len(texts), texts)
+            scores = [mean * length for mean, length in zip(rated, lengths, strict=True)]
 
         def unwanted(index: int) -> tuple[int, float]:
-            text = every[index].text
-            cost = SUPERFLUOUS * self._superfluous(source, free[0].text, text)
-            return len(self.settings.lacking(source, text)), cost - scores[index]
+            cost = SUPERFLUOUS * self._superfluous(source, free[0].text, texts[index])
+            return len(self.settings.lacking(source, texts[index])), cost - scores[index]
 
         order = sorted(range(len(every)), key=unwanted)
-        lengths = [max(1, len(self.desk.tokenizer.encode(each.text))) for each in every]
         ranked = [replace(every[index], score=scores[index] / lengths[index]) for index in order]
         if self.settings.lacking(source, free[0].text):
             return ranked
@@ -318,14 +322,15 @@ class Translator:
                 seed=self.settings.seed,
                 constraints=Constraints(banned=self.settings.banned),
                 watch=self.watch,
-                scored=scored and self.judge is None,
+                scored=scored and self.rate is None,
                 spare=self.settings.spare,
             )
-        if self.judge is not None and scored:
+        if self.rate is not None and scored:
             owned = [sources[owner // tried] for owner in owners]
-            judged = self.judge(owned, [self._text(outcome.tokens) for outcome in outcomes])
-            outcomes = [replace(outcome, score=score) for outcome, score in zip(outcomes, judged, strict=True)]
-        by = by or ("score" if tried == 1 and self.judge is None else "per-token")
+            rated = self.rate(owned, [self._text(outcome.tokens) for outcome in outcomes])
+            # Per token of the judge's, so that a text is not better for being spelled in smaller pieces.
+            outcomes = [replace(each, score=mean, length=1) for each, mean in zip(outcomes, rated, strict=True)]
+        by = by or ("score" if tried == 1 else "per-token")
         found: list[list[Written]] = []
         begin = 0
         for source, count in zip(sources, counts, strict=True):
