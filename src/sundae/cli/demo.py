@@ -23,7 +23,7 @@ TEMPLATES = (
     "I [[1w]] to Boston every week.",
 )
 DRAFT = "I have never saw such a big dog."
-SENTENCE = "We are going to the beach tomorrow."
+SENTENCE = "Can you tell me how to get to the station?"
 
 
 @dataclass(frozen=True)
