@@ -68,8 +68,10 @@ WIDER = [
         for t in (0.3, 0.5)
     ),
     *(
-        SamplingConfig(rule="predictor-corrector", steps=16, temperature=t, schedule="all", candidates=4)
-        for t in (0.2, 0.3, 0.4)
+        SamplingConfig(
+            rule="predictor-corrector", steps=16, temperature=t, schedule="all", candidates=4, renoise_doubt=w
+        )
+        for t, w in ((0.2, 0.0), (0.3, 0.0), (0.4, 0.0), (0.3, 3.0))
     ),
 ]
 PLAIN = TranslateSettings(keep_numbers=False)
@@ -304,7 +306,8 @@ class Bench(ABC):
         if what.rule == "argmax-unrolled":
             return f"argmax-unrolled, share {what.uncertain_share:g}, {cost}"
         if what.rule != "low-temperature":
-            return f"{what.rule}, temperature {what.temperature:g}, {cost}"
+            doubt = f", doubt {what.renoise_doubt:g}" if what.renoise_doubt else ""
+            return f"{what.rule}, temperature {what.temperature:g}{doubt}, {cost}"
         share = f", {what.share:.0%} a step" if what.schedule == "share" else ""
         return f"temperature {what.temperature:g}{share}, {cost}"
 
