@@ -7,13 +7,16 @@ were scored.  Claims about two runs are made from those, so they can be made aga
 import argparse
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from threading import Event
 
 import torch
 
@@ -48,6 +51,9 @@ class Run:
     network: str | None = None
     watched: int = 0
     """Validation sentences that are translated, and measured by BLEU, at every validation."""
+    branch_of: str | None = None
+    """A run whose first `shared` updates are the same, bit for bit: if they are at hand, they are not made again."""
+    shared: int = 0
 
 
 BEAMS = [BaselineConfig(beam=5, length_normalisation=n) for n in (0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)]
@@ -139,8 +145,35 @@ class Bench(ABC):
             kind = [] if run.network is None else ["--network", run.network]
             common = ["--data", self.corpus(run.corpus), "--out", folder, "--threads", self.threads]
             common += ["--bleu", run.watched, "--samples", 0]
-            self.sundae("train", run.preset, *common, *kind, *start, *run.changes)
+            if run.branch_of is not None and self._fork(run.branch_of).exists() and not folder.exists():
+                shutil.copytree(self._fork(run.branch_of), folder)
+            with ThreadPoolExecutor() as beside:
+                done = Event()
+                beside.submit(self._keep_fork, name, until=done)
+                try:
+                    self.sundae("train", run.preset, *common, *kind, *start, *run.changes)
+                finally:
+                    done.set()
         return folder / "model"
+
+    def _fork(self, name: str) -> Path:
+        """A run as it was when others branched off."""
+        return self.work / "forks" / name
+
+    def _keep_fork(self, name: str, *, until: Event) -> None:
+        """Copy the checkpoint from which others go on: the run itself removes it after some more."""
+        steps = {run.shared for run in self.runs.values() if run.branch_of == name}
+        assert len(steps) <= 1, f"all runs that branch off {name} must do so at one update"
+        finished = not steps
+        while not (finished or self._fork(name).exists()):
+            finished = until.wait(10)
+            checkpoint = Path("checkpoints", f"step-{max(steps):09d}")
+            if (self.work / name / checkpoint).exists():
+                half = self.work / "forks" / f".{name}"
+                shutil.rmtree(half, ignore_errors=True)
+                shutil.copytree(self.work / name / checkpoint, half / checkpoint)
+                shutil.copy(self.work / name / "metrics.jsonl", half)
+                half.rename(self._fork(name))
 
     def model(self, name: str) -> Model:
         """The model itself."""

@@ -105,3 +105,25 @@ def test_other_weights_data_or_decoders_are_measured_again(
     other = {"sundae": bench.measured("sundae"), "ar": first["ar"]}
     with pytest.raises(SystemExit, match="other data"):
         bench.claims(other, "test")
+
+
+class Forked(Small):
+    short = ("training.steps=4", "training.checkpoint_every=2", "objective.plain_share=0.5", "network.encoder_layers=1")
+    runs = {  # noqa: RUF012
+        "sundae": Run("tiny", changes=short),
+        "l1": Run("tiny", changes=[*short, "objective.unroll_steps=1"], branch_of="sundae", shared=2),
+    }
+
+    def corpus(self, name: str) -> Path:
+        return self.data
+
+
+def test_a_run_that_branches_off_is_the_run_that_starts_anew(pairs: Corpus, tmp_path: Path):
+    sharing, alone = (Forked(pairs.folder, work=tmp_path / name, threads=1) for name in ("sharing", "alone"))
+    sharing.trained("sundae")
+    weights = [(each.trained("l1") / "model.safetensors").read_bytes() for each in (sharing, alone)]
+    assert (sharing.work / "forks" / "sundae" / "checkpoints" / "step-000000002").exists()
+    assert weights[0] == weights[1]
+    assert weights[0] != (sharing.trained("sundae") / "model.safetensors").read_bytes()
+    steps = [len((each.work / "l1" / "metrics.jsonl").read_text().splitlines()) for each in (sharing, alone)]
+    assert steps[0] == steps[1]
