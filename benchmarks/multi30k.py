@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sundae.config import SamplingConfig
 from sundae.measure.report import Cell, Table
-from translation_bench import DETERMINISTIC, FULL, STOCHASTIC, Bench, Run, run
+from translation_bench import DETERMINISTIC, FULL, HALF_OF_VALIDATION, STOCHASTIC, Bench, Run, run
 
 VOCABULARY = 6000
 UPDATES = 16_000
@@ -145,7 +145,8 @@ def curves(bench: Bench, name: str) -> Table:
     ]
     tried += [("candidates", replace(stochastic, candidates=n), False) for n in (1, 4, FULL)]
     tried += [
-        ("uncertain share", replace(deterministic, uncertain_share=u), False) for u in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+        ("uncertain share", replace(deterministic, uncertain_share=u), False)
+        for u in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.9)
     ]
     tried += [("known length", each, True) for each in (stochastic, deterministic)]
     # Argmax-unrolled asks the network once in its first step and twice in the others; plain argmax gets as many calls.
@@ -155,7 +156,8 @@ def curves(bench: Bench, name: str) -> Table:
         tried += [("argmax-unrolled", unrolled, False), ("plain argmax", plain, False)]
     rows: list[dict[str, Cell]] = []
     for curve, what, oracle in tried:
-        rows.append(bench.row(name, "val", what, oracle=oracle, curve=curve, setting=bench.shown(name, what)))
+        setting = bench.shown(name, what)
+        rows.append(bench.row(name, HALF_OF_VALIDATION, what, oracle=oracle, curve=curve, setting=setting))
         print(rows[-1], flush=True)
     return Table(f"Decoding with {name}", rows)
 

@@ -76,7 +76,7 @@ def measured(bench: Small) -> dict[str, Report]:
 def test_claims_are_the_same_when_the_models_are_gone(bench: Small, capsys: pytest.CaptureFixture[str]):
     reports = measured(bench)
     ways = {row["way"] for row in reports["sundae"].tables[0].rows}
-    assert ways == {"own", "wide", "judged", "probe"}
+    assert ways == {"tried", "own", "wide", "judged", "probe"}
     claims = bench.claims(reports, "test")
     assert [row["settings"] for row in claims.rows] == [
         "temperature 1, T=1, n=2; beam 2, length normalisation 1",
