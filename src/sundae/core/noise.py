@@ -8,7 +8,6 @@ import zlib
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -83,10 +82,8 @@ def sample_categorical(
         slices = zip(logits.chunk(count), uniform.chunk(count), strict=True)
         return torch.cat([sample_categorical(own, uniform=u, temperature=temperature) for own, u in slices])
     scaled = logits.float() / temperature
-    # Below exp(-80) nothing is ever drawn, and exponentials that underflow are several times slower than others.
-    odds = scaled.sub_(scaled.amax(-1, keepdim=True)).clamp_(min=-80.0).exp_()
-    cumulative = F.threshold_(odds, 2e-35, 0.0).cumsum(-1)
-    # Scaling by the last entry keeps the threshold below it whatever the rounding: an impossible token is never drawn.
-    threshold = uniform.unsqueeze(-1) * cumulative[..., -1:]
-    drawn = torch.searchsorted(cumulative, threshold, right=True).squeeze(-1)
-    return drawn.clamp(max=logits.shape[-1] - 1)  # logits that are not numbers: let the loss say so, not an index error
+    odds = scaled.sub_(scaled.amax(-1, keepdim=True)).clamp_(min=-80.0).exp_()  # what underflows is far slower
+    cumulative = torch.threshold_(odds, 2e-35, 0.0).cumsum(-1)
+    threshold = uniform.unsqueeze(-1) * cumulative[..., -1:]  # rounded or not: no impossible token is ever drawn
+    # Logits that are not numbers lead beyond the last token: let the loss say so, not an index error.
+    return torch.searchsorted(cumulative, threshold, right=True).squeeze(-1).clamp(max=logits.shape[-1] - 1)
