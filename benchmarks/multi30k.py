@@ -22,7 +22,7 @@ FULL_BUDGET, SMALL_BUDGET = 16_000, 8_000
 """Updates of 1,000 target positions, pads included: about two hours of a core, which the twin has too, and one."""
 PLAIN_SHARE = 0.4
 """Runs of the small budget begin with L^(1), which costs half as much; those of one seed have these updates in common,
-whatever loss follows.  At the full budget it was more, and too much (docs/log.md)."""
+whatever loss follows.  At the full budget it was more (docs/log.md)."""
 RECIPE = ["sampling.candidates=4", "network.dropout=0.1"]
 WATCHED = 200
 """Validation sentences that are translated during training, with few candidates: the curves of the paper's appendix."""

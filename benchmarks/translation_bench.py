@@ -144,11 +144,12 @@ class Bench(ABC):
                 shutil.copytree(self._fork(run.branch_of), folder)
             with ThreadPoolExecutor() as beside:
                 done = Event()
-                beside.submit(self._keep_fork, name, until=done)
+                keeping = beside.submit(self._keep_fork, name, until=done)
                 try:
                     self.sundae("train", run.preset, *common, *kind, *start, *run.changes)
                 finally:
                     done.set()
+                keeping.result()  # what went wrong there is said
         return folder / "model"
 
     def _fork(self, name: str) -> Path:
