@@ -35,9 +35,9 @@ def small(*changes: str, corpus: str = "ende", branch_of: str | None = None) -> 
 
 
 def again(corpus: str, *changes: str) -> Run:
-    """A second phase for `sundae`: the rate is high once more, and the mean is of the end alone."""
-    phase = ["training.learning_rate=2e-3", "training.warmup_steps=200", "training.checkpoint_every=100"]
-    recipe = [*RECIPE, *phase, "training.steps=4000", *changes]
+    """A second phase for `sundae`, two hours more: the rate is high once more, and the mean is of the end alone."""
+    phase = ["training.learning_rate=4e-3", "training.warmup_steps=500", "training.checkpoint_every=200"]
+    recipe = [*RECIPE, *phase, "training.steps=12000", *changes]
     return Run("multi30k", corpus, recipe, after="sundae", watched=WATCHED)
 
 
