@@ -31,7 +31,10 @@ RULES: tuple[RuleName, ...] = ("low-temperature", "argmax-unrolled")
 GREEDY = "twin, greedy"
 LENGTHS = ((1, 10), (11, 15), (16, 20), (21, 30), (31, 63))
 """Tokens of the twin's translation, from and to."""
-ARITHMETIC = {"matrix products": ("mm", "addmm", "bmm"), "attention": ("scaled_dot_product",)}
+ARITHMETIC = {
+    "matrix products": ("linear", "matmul", "mm", "addmm", "bmm"),
+    "attention": ("scaled_dot_product",),
+}
 """Operations of PyTorch, by what their names begin with; all others are `the rest`."""
 Translate = Callable[[list[str]], list[list[Written]]]
 
@@ -69,8 +72,8 @@ def profile_of(name: str, translate: Translate, sources: Sequence[str]) -> dict[
     outer = [event for event in profiler.events() or [] if event.cpu_parent is None and event.name.startswith("aten::")]
     spent = dict.fromkeys((*ARITHMETIC, "the rest"), 0.0)
     for event in outer:
-        inner = event.name.removeprefix("aten::").removeprefix("linear").removeprefix("mat") or "mm"
-        kind = next((kind for kind, names in ARITHMETIC.items() if inner.startswith(names)), "the rest")
+        operation = event.name.removeprefix("aten::")
+        kind = next((kind for kind, names in ARITHMETIC.items() if operation.startswith(names)), "the rest")
         spent[kind] += event.cpu_time_total
     shares: dict[str, Cell] = {f"{kind}, share of time": time / sum(spent.values()) for kind, time in spent.items()}
     count = len(sources)
