@@ -134,7 +134,9 @@ def test_a_hub_that_cannot_be_reached_is_a_clear_error(monkeypatch):
         raise OSError("Name or service not known")
 
     monkeypatch.setattr(hub, "snapshot_download", unreachable)
-    with pytest.raises(DataError, match="cannot get 'some/model' from the hub: Name or service not known"):
+    with pytest.raises(
+        DataError, match="no folder 'some/model': nor can it be got from the hub: Name or service not known"
+    ):
         Sundae.from_pretrained("some/model")
 
 

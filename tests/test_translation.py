@@ -166,6 +166,17 @@ def test_terms_tags_and_numbers_are_kept(model: Sundae, pairs: Corpus):
     assert "37" in numbered.text
 
 
+def test_numbers_that_nobody_gave_are_counted_and_reported(model: Sundae, monkeypatch):
+    settings = TranslateSettings()
+    assert settings.invented("the cat 37", "cat 37 and 1999 the") == ["1999"]
+    assert settings.invented("the cat 3,000", "cat 3.000 the 4") == []
+    assert TranslateSettings(keep_numbers=False).invented("the", "1999") == []
+    monkeypatch.setattr(Translator, "translate", lambda *_: [[Written("1999", 0.0, 1, 1)], [Written("b", 0.0, 1, 1)]])
+    said: list[str] = []
+    model.translate_many(["the cat", "a dog"], say=said.append)
+    assert said == ["1 of 2 translations hold a number that their source does not have in digits (line 1)"]
+
+
 def test_everything_required_is_kept_at_once_and_by_every_alternative(model: Sundae, pairs: Corpus):
     terms = {"the": "zebra", "a big": "lion", "big": "horse", "40 cats": "a40 katze"}
     settings = TranslateSettings(count=3, terms=terms)
@@ -307,6 +318,16 @@ def test_the_command_line(folder: str, pairs: Corpus, tmp_path: Path, capsys):
     capsys.readouterr()
     (row,) = Trace.from_json((tmp_path / "t.json").read_text(encoding="utf-8")).rows
     assert (row.source, row.text) == (sources[0], references[0])
+    (tmp_path / "lack.txt").write_text(f"{sources[0]}\n{sources[1]}\n", encoding="utf-8")
+    (tmp_path / "long.tsv").write_text(f"{sources[1].split()[0]}\t{'incomprehensibilities ' * 4}\n", encoding="utf-8")
+    lacking = ["translate", str(tmp_path / "lack.txt"), "--terms", str(tmp_path / "long.tsv"), *usual]
+    assert main(lacking) == 0
+    said = capsys.readouterr()
+    assert main([*lacking, "--watch"]) == 0
+    watched = capsys.readouterr()
+    assert watched.out == said.out
+    assert watched.err.endswith(said.err)
+    assert ")\n" in said.err
     with_number = ["translate", f"<p>{sources[0]}</p> 37", "--trace", str(tmp_path / "t.json"), *usual]
     assert main(with_number) == 0
     written = capsys.readouterr().out.rstrip("\n")
@@ -345,6 +366,10 @@ def test_the_command_line(folder: str, pairs: Corpus, tmp_path: Path, capsys):
     assert main(["translate", read, "-o", read, *usual]) == 2
     assert main(["translate", "a", "-o", terms, "--terms", terms, *usual]) == 2
     assert main(["refine", "a", "--source", read, "-o", read, *usual]) == 2
+    for flag in ("--trace", "--html"):
+        assert main(["translate", read, flag, read, *usual]) == 2
+        assert main(["translate", "a", "--terms", terms, flag, terms, *usual]) == 2
+        assert main(["refine", read, "--source", terms, flag, read, *usual]) == 2
     assert [Path(path).read_bytes() for path in (read, terms)] == before
     capsys.readouterr()
     for text, written in (("", "\n"), ("user@host.de", "user@host.de\n")):
@@ -385,9 +410,15 @@ def test_a_translation_that_was_cut_short_goes_on(folder: str, pairs: Corpus, tm
     assert len(batches) == 9 + 2
     assert (tmp_path / "out.txt").read_text(encoding="utf-8").splitlines() == references[:20]
     assert not (tmp_path / "out.txt.partial").exists()
-    (tmp_path / "out.txt.partial").write_text('{"of": "another model"}\n["the", []]\n', encoding="utf-8")
-    assert main([*command, "--threads", "1"]) == 0
-    assert "earlier try" not in capsys.readouterr().err
+    for torn in ("", '{"mod'):  # killed while the first line was written
+        (tmp_path / "out.txt.partial").write_text(torn, encoding="utf-8")
+        assert main([*command, "--threads", "1"]) == 0
+        assert "earlier try" not in capsys.readouterr().err
+    for others in ('{"of": "another model"}\n["the", []]\n', "my own notes", "\n"):
+        (tmp_path / "out.txt.partial").write_text(others, encoding="utf-8")
+        assert main([*command, "--threads", "1"]) == 3
+        assert "out.txt.partial is in the way" in capsys.readouterr().err
+        assert (tmp_path / "out.txt.partial").read_text(encoding="utf-8") == others
 
 
 @pytest.mark.parametrize(

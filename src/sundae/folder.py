@@ -133,4 +133,5 @@ def _download(name: str) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=list(FILES)))
     except Exception as error:  # the hub's client raises many kinds, network errors among them
-        raise DataError(f"cannot get {name!r} from the hub", why=str(error).splitlines()[0]) from None
+        why = f"nor can it be got from the hub: {str(error).splitlines()[0]}"
+        raise DataError(f"there is no folder {name!r}", why=why, hint="the path of a model folder") from None

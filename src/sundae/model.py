@@ -86,8 +86,8 @@ class Sundae:
     ) -> list[list[Written]]:
         """The best translations of each line, in common batches; each line gets what it would get alone.
 
-        `say` is told how many lines were cropped, and how many lack what they must hold; `kept` has what is known
-        already, and is given the rest; `rate` (a twin's) scores the candidates instead of the model itself.
+        `say` is told how many lines were cropped, lack what they must hold or have a number of their own; `kept` has
+        what is known already, and is given the rest; `rate` (a twin's) scores the candidates instead of the model.
 
         Paper: sec. 3.1 (Decoding).
         """
@@ -105,12 +105,15 @@ class Sundae:
         if say is not None:
             # Tags and addresses were never translated, so terms and numbers are not looked for in them.
             texts = ([take_out(each)[0] for each in side] for side in (sources, [own[0].text for own in found]))
-            pairs = enumerate(zip(*texts, strict=True), start=1)
-            lacking = [str(number) for number, pair in pairs if translator.settings.lacking(*pair)]
-            if lacking:
-                where = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
-                what = "a term or a number that they should hold"
-                say(f"{len(lacking)} of {len(sources)} translations lack {what} (line {where})")
+            pairs = list(enumerate(zip(*texts, strict=True), start=1))
+            for fault, what in (
+                (translator.settings.lacking, "lack a term or a number that they should hold"),
+                (translator.settings.invented, "hold a number that their source does not have in digits"),
+            ):
+                faulty = [str(number) for number, pair in pairs if fault(*pair)]
+                where = ", ".join(faulty[:5]) + (", ..." if len(faulty) > 5 else "")
+                if faulty:
+                    say(f"{len(faulty)} of {len(sources)} translations {what} (line {where})")
         return found
 
     def translate_to_length(

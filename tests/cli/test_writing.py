@@ -13,6 +13,7 @@ import pytest
 from sundae.cli import main
 from sundae.cli.refine import unified_diff
 from sundae.cli.writing import read_text
+from sundae.errors import DataError
 from test_model import model_of
 from training.corpora import sentence_corpus
 
@@ -23,6 +24,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     place = tmp_path_factory.mktemp("model") / "model"
     model_of(corpus).save_pretrained(place)
     return str(place)
+
+
+def type_in(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """On standard input."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
 
 def test_generate_prints_one_text_a_line(folder: str, capsys):
@@ -45,7 +51,7 @@ def test_flags_mean_what_they_say(folder: str, capsys):
 
 
 def test_fill_reads_templates_from_standard_input(folder: str, capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO("the [[2]] sees\n\n[[1]] dog\n"))
+    type_in(monkeypatch, "the [[2]] sees\n\n[[1]] dog\n")
     assert main(["fill", "-", "--model", folder, "-n", "2", "--threads", "1"]) == 0
     assert len(capsys.readouterr().out.splitlines()) >= 4
 
@@ -143,7 +149,7 @@ def out_of(capsys) -> list[str]:
 def test_prompts_are_continued(folder: str, capsys, monkeypatch):
     assert main(["generate", "the cat", "--model", folder, "-n", "3", "-T", "2", "--threads", "1"]) == 0
     assert all(line.startswith("the cat") for line in out_of(capsys) if line.startswith("the"))
-    monkeypatch.setattr("sys.stdin", io.StringIO("a dog\nthe bird\n"))
+    type_in(monkeypatch, "a dog\nthe bird\n")
     assert main(["generate", "-", "--model", folder, "-T", "2", "--json", "--threads", "1"]) == 0
     assert [json.loads(line)["prompt"] for line in out_of(capsys)] == ["a dog", "the bird"]
 
@@ -221,7 +227,7 @@ def test_every_text_template_and_window_is_in_the_trace(folder: str, tmp_path: P
 
     texts, rows = traced("generate", "-n", "3")
     assert texts == rows
-    monkeypatch.setattr("sys.stdin", io.StringIO("the [[1w]] sees\na [[1w]] cat\n"))
+    type_in(monkeypatch, "the [[1w]] sees\na [[1w]] cat\n")
     texts, rows = traced("fill", "-")
     assert texts == rows
     (text,), rows = traced("fill", " ".join(["the [[1w]] sees a dog."] * 9))
@@ -363,7 +369,7 @@ def test_a_prompt_gets_the_same_texts_alone_and_among_others_and_may_be_long(fol
         assert main(["generate", prompt, *common]) == 0
         alone.append(capsys.readouterr().out)
         assert alone[-1].startswith(prompt)
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([prompts[0], "", *prompts[1:]])))
+    type_in(monkeypatch, "\n".join([prompts[0], "", *prompts[1:]]))
     assert main(["generate", "-", *common]) == 0
     said = capsys.readouterr()
     assert said.out == "".join(alone)
@@ -416,3 +422,29 @@ def test_a_text_may_come_through_a_pipe_with_a_name(tmp_path: Path):
     writer.start()
     assert read_text(str(pipe)) == "the cat sees.\n"
     writer.join()
+
+
+@pytest.mark.parametrize("name", ["missing.TXT", "missing.srt", "there/missing", "my.xliff"])
+def test_a_mistyped_name_of_a_file_is_not_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match="there is no file"):
+        read_text(name)
+    for text in ("and/or", "either/or.", "I read there/missing today", "Hello.World"):
+        assert read_text(text) == text
+
+
+def test_standard_input_is_read_as_a_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    content = "\ufeffone\rtwo\r\nthree\u2028\n"
+    (tmp_path / "x.txt").write_bytes(content.encode())
+    type_in(monkeypatch, content)
+    assert read_text("-") == read_text(str(tmp_path / "x.txt")) == content[1:]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\xff")))
+    with pytest.raises(DataError, match="standard input is not valid UTF-8"):
+        read_text("-")
+
+
+def test_what_the_locale_cannot_write_is_written_all_the_same(folder: str):
+    command = [sys.executable, "-m", "sundae", "generate", "ü", "--model", folder, "--threads", "1"]
+    found = subprocess.run(command, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True)
+    assert (found.returncode, found.stdout.decode()[:1]) == (0, "ü"), found.stderr

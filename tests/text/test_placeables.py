@@ -216,3 +216,28 @@ def test_long_runs_are_read_in_linear_time():
         numbers_in(text)
         missing_numbers("13", text)
     assert time.perf_counter() - began < 5
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        *("{{name}}", "{{ user.name }}", "{0}", "{name:.2f}", "{count:d}", "${name}", "{name-of}", "{value!r}"),
+        *("%s", "%5d", "%.2f", "%-10s", "%ld", "%u", "%1$s", "%(n)d"),
+        *("\U0001f642", "\u2764\ufe0f", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd"),
+    ],
+)
+def test_variables_and_emoji_come_back(kept: str):
+    text, placeables = take_out(f"you have {kept} friends")
+    assert text == "you have friends"
+    assert put_back("du hast Freunde", placeables) == f"du hast {kept} Freunde"
+
+
+@pytest.mark.parametrize("line", ["100 % sicher", "50% of all", "a {b c} d", "tom &apos;s {}", "100%d"])
+def test_what_only_looks_like_a_variable_is_text(line: str):
+    assert take_out(line) == (line, ())
+
+
+def test_an_address_goes_before_what_ends_the_sentence():
+    text, placeables = take_out("Read this (see www.b.de).")
+    assert put_back("Lies dies.", placeables) == "Lies dies www.b.de."
+    assert text == "Read this (see)."

@@ -49,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     _open_what_is_closed()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale can write
     try:
         _dispatch([argument for argument in arguments if argument != "--debug"])
         sys.stdout.flush()  # here, so that a broken pipe is met below and not while Python exits
@@ -78,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _open_what_is_closed() -> None:
     """Streams that the caller has closed are None: what is said is then lost, and what is written is an error."""
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
         sys.stdout = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - which cannot be written to
     if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]

@@ -31,7 +31,7 @@ class Command:
 
     corpus: Annotated[Positional[Path], arg(metavar="CORPUS")]
     """A corpus of pairs that `sundae prepare parallel` has made."""
-    teacher: Annotated[str, arg(metavar="DIR|HUB-ID")]
+    teacher: Annotated[str, arg(metavar="NAME|DIR|HUB-ID")]
     """A model that translates in the same direction, such as an autoregressive twin."""
     out: Annotated[Path, arg(metavar="DIR")]
     """Where the new corpus goes."""

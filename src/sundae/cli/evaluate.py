@@ -40,8 +40,8 @@ def read_pairs(source: Path, reference: Path) -> tuple[list[str], list[str]]:
     sources, references = read_texts(source), read_texts(reference)
     if len(sources) != len(references):
         raise DataError(f"{len(sources)} sources and {len(references)} references", why="there must be as many")
-    if not sources:
-        raise DataError(f"{source} is empty")
+    if not any(map(str.strip, sources)):
+        raise DataError(f"{source} has only blank lines" if sources else f"{source} is empty")
     return sources, references
 
 
@@ -99,7 +99,7 @@ def _configured(model: "Model", overrides: Sequence[str]) -> RunConfig:
 class Translation(_Reporting):
     """Translate a test set and score it: BLEU with signature and interval, chrF, lengths, repetition, network calls."""
 
-    model: Annotated[str, arg(metavar="DIR|HUB-ID")]
+    model: Annotated[str, arg(metavar="NAME|DIR|HUB-ID")]
     """The model: SUNDAE, an autoregressive twin or a CMLM."""
     source: Annotated[Path, arg(metavar="FILE")]
     """One source a line."""
@@ -130,7 +130,7 @@ class Translation(_Reporting):
         self.prepare()
         corpus_bleu(references, references)  # is it installed?  Better asked now than after an hour
         require_folder(self.hypotheses)
-        require_others(self.hypotheses, self.source, self.reference)
+        require_others([self.hypotheses], [self.source, self.reference])
         model = load_model(self.model)
         grid = _combinations(self.overrides)
         if isinstance(model, Sundae):
@@ -205,7 +205,7 @@ def _combinations(overrides: Sequence[str]) -> list[tuple[str, ...]]:
 class Steps(_Reporting):
     """How translations grow: BLEU and model score after every step, at several temperatures (with --out, plots)."""
 
-    model: Annotated[str, arg(metavar="DIR|HUB-ID")]
+    model: Annotated[str, arg(metavar="NAME|DIR|HUB-ID")]
     """A SUNDAE model that translates."""
     source: Annotated[Path, arg(metavar="FILE")]
     """One source a line."""
@@ -232,8 +232,6 @@ class Steps(_Reporting):
             raise UsageError("--temperatures", why="there must be at least one")
         every = zip(*read_pairs(self.source, self.reference), strict=True)
         pairs = [(source, reference) for source, reference in every if source.strip()]
-        if not pairs:
-            raise DataError(f"{self.source} has only blank lines")
         sources, references = [source for source, _ in pairs], [reference for _, reference in pairs]
         self.prepare()
         corpus_bleu(references, references)  # are they installed?  Better asked now than after an hour
@@ -317,7 +315,7 @@ class Blanks(_Reporting):
 
     texts: Annotated[Positional[Path], arg(metavar="FILE")]
     """Held-out texts, one a line."""
-    model: Annotated[str, arg(metavar="DIR|HUB-ID")]
+    model: Annotated[str, arg(metavar="NAME|DIR|HUB-ID")]
     """The model: SUNDAE or an autoregressive twin."""
     overrides: Annotated[Positional[tuple[str, ...]], arg(metavar="[SECTION.KEY=VALUE ...]")] = ()
     """Other settings than the model's own, such as sampling.steps=4."""
@@ -343,7 +341,7 @@ class Blanks(_Reporting):
         texts = read_texts(self.texts)
         self.prepare()
         require_folder(self.fills)
-        require_others(self.fills, self.texts)
+        require_others([self.fills], [self.texts])
         model = load_model(self.model)
         if isinstance(model, MaskPredictTranslator):
             raise UsageError(f"{self.model} only translates")

@@ -24,7 +24,7 @@ def fingerprint(model: Model) -> int:
 class Partial(Kept):
     """What was translated so far, in `OUTPUT.partial`; gone when the output is there.
 
-    `made_of` says with what model and settings; what was made otherwise is not taken.
+    `made_of` says with what model and settings; what was made otherwise is neither taken nor lost.
     """
 
     def __init__(self, output: Path, *, made_of: Mapping[str, object]) -> None:
@@ -39,6 +39,9 @@ class Partial(Kept):
         except OSError as error:
             raise DataError(f"cannot read {self._path}", why=error.strerror or str(error)) from None
         head, *lines = content.split("\n")[:-1] or [""]  # a torn last line goes
+        if head != self._head and not self._head.startswith(content):
+            why = "it is of another model, of other settings, or somebody else's"
+            raise DataError(f"{self._path} is in the way", why=why, hint="remove it, or another -o")
         if head == self._head:
             for line in lines:
                 try:

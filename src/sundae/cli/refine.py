@@ -71,8 +71,10 @@ class Command(ChainFlags):
             raise UsageError("--suggest with --diff, --watch, --trace or --html", why="suggestions change nothing")
         if self.draft == self.source == "-":
             raise UsageError("- twice", why="standard input is either the draft or the source")
-        if self.source is not None and is_file(self.source):
-            require_others(self.output, Path(self.source))
+        sources = [Path(self.source)] if self.source is not None and is_file(self.source) else []
+        require_others((self.output, self.trace, self.html), sources)
+        if is_file(self.draft):  # which may be refined in its place
+            require_others((self.trace, self.html), [Path(self.draft)])
         draft = read_text(self.draft)
         settings = RefineSettings(
             suspicion=self.suspicion,

@@ -75,7 +75,8 @@ class Command(ChainFlags):
             if value is not None and value < 1:
                 raise UsageError(f"{flag} {value}", why="must be at least 1")
         inputs = [Path(self.text)] if is_file(self.text) else []
-        require_others(self.output, *inputs, *([] if self.terms is None else [self.terms]))
+        inputs += [] if self.terms is None else [self.terms]
+        require_others((self.output, self.trace, self.html), inputs)
         terms = {} if self.terms is None else read_terms(self.terms)
         model = self.load_any()
         if isinstance(model, Sundae):
@@ -84,6 +85,7 @@ class Command(ChainFlags):
             self._from_baseline(model, lines, sources, terms)
 
     def _denoise(self, model: "Sundae", lines: list[str], sources: list[str], terms: dict[str, str]) -> None:
+        from sundae.decoding.lines import Kept
         from sundae.decoding.translation import TranslateSettings
 
         sampling = self.sampling(model.config.sampling)
@@ -99,31 +101,34 @@ class Command(ChainFlags):
             keep_numbers=not self.free_numbers,
             scored=self.json or self.tsv or self.count > 1 or self.trace is not None or self.html is not None,
         )
-        found: list[list[Written]] = []
         if self.judge is not None and self.rank is not None:
             raise UsageError("--judge with --rank", why="either of them ranks the candidates")
         if self.judge is not None and sampling.candidates * self.lengths == 1:
             raise UsageError("--judge", why="there is one candidate, and nothing to choose", hint="--candidates 16")
         twin = None if self.judge is None else load_judge(self.judge, model)
         rate = None if twin is None else twin.rate
-        translate = partial(model.translate_many, sampling=sampling, settings=settings, say=say, rate=rate)
+        translate = partial(model.translate_many, sampling=sampling, settings=settings, rate=rate)
+        watched = Kept()
         with self.onlookers(model, steps=sampling.steps) as looking:
             if looking:  # the first line, which gets what it would get among the others
-                found = translate(sources[:1], watch=looking)
+                translate(sources[:1], watch=looking, kept=watched)
         with (
             self._partial([model] if twin is None else [model, twin], sampling, settings) as kept,
             self.progress("lines", len(sources)) as progress,
         ):
-            found += translate(sources[len(found) :], progress=progress, kept=kept)
+            kept.found |= watched.found
+            found = translate(sources, progress=progress, kept=kept, say=say)
             self._print(lines, sources, found)
         origins = [origin for own in found[:1] for each in own for origin in each.origins]
         self.save_trace(looking, "translate", sampling, origins)
 
-    def _partial(self, models: "Sequence[Model]", *settings: object) -> "AbstractContextManager[Kept | None]":
+    def _partial(self, models: "Sequence[Model]", *settings: object) -> "AbstractContextManager[Kept]":
         """Where finished translations are kept until the file that they go to can be written."""
-        if self.output is None or (self.output.exists() and not self.output.is_file()) or self.watch:
-            return nullcontext()
         from sundae.cli.partial import Partial, fingerprint
+        from sundae.decoding.lines import Kept
+
+        if self.output is None or (self.output.exists() and not self.output.is_file()):
+            return nullcontext(Kept())
 
         return Partial(self.output, made_of={"models": [*map(fingerprint, models)], "settings": repr(settings)})
 

@@ -5,9 +5,10 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,9 +115,9 @@ def require_folder(*files: Path | None) -> None:
             require_writable(path)
 
 
-def require_others(output: Path | None, *inputs: Path) -> None:
+def require_others(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:
     """Refuse to write over what is read."""
-    for path in inputs:
+    for output, path in product(outputs, inputs):
         if output is not None and output.exists() and path.exists() and output.samefile(path):
             raise UsageError(f"cannot write {output}", why="that is one of the files to be read", hint="another file")
 
@@ -380,19 +381,12 @@ def read_lines(argument: str) -> list[str]:
 
 def read_all() -> str:
     """All of standard input."""
-    try:
-        text = sys.stdin.read()
-        text.encode()  # in some locales Python reads what is not UTF-8 as lone surrogates
-    except UnicodeDecodeError as error:
-        raise DataError("standard input is not valid UTF-8", why=f"byte {error.start}: {error.reason}") from None
-    except UnicodeEncodeError as error:
-        raise DataError("standard input is not valid UTF-8", why=f"near character {error.start + 1}") from None
-    return text.removeprefix("\ufeff")
+    return _decoded(sys.stdin.buffer.read(), "standard input")
 
 
 _LIKE_A_FILE = re.compile(
     r"(\.{0,2}|~)/\S*"
-    r"|\S+\.(txt|md|tsv|csv|jsonl?|docx?|odt|rtf|pdf|html?|src|tgt|ref|hyp"
+    r"|\S+\.((?i:txt|md|tsv|csv|jsonl?|docx?|odt|rtf|pdf|html?|xml|xliff?|xlf|po|srt|vtt|ya?ml|gz|src|tgt|ref|hyp)"
     r"|[a-z]{2})"  # a language: train.en
 )
 
@@ -407,7 +401,8 @@ def read_text(argument: str) -> str:
         if Path(argument).is_dir():
             raise DataError(f"{argument} is a folder", why="a file or a text is wanted")
         if not Path(argument).exists():
-            if _LIKE_A_FILE.fullmatch(argument) and not places(argument):
+            in_a_folder = "/" in argument and not re.search(r"\s", argument) and Path(argument).parent.is_dir()
+            if (_LIKE_A_FILE.fullmatch(argument) or in_a_folder) and not places(argument):
                 raise DataError(f"there is no file {argument}", hint="- and standard input, if it is a text")
             return argument
     except OSError:  # longer than any file name
@@ -426,8 +421,15 @@ def is_file(text: str) -> bool:
 def read_file(path: Path) -> str:
     """The content of a file, with its ends of lines as they are."""
     try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not valid UTF-8", why=f"byte {error.start}: {error.reason}") from None
+        content = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}", why=error.strerror or str(error)) from None
+    return _decoded(content, str(path))
+
+
+def _decoded(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        why, hint = f"byte {error.start}: {error.reason}", "iconv -f LATIN1 -t UTF-8, if that is what it is"
+        raise DataError(f"{name} is not valid UTF-8", why=why, hint=hint) from None

@@ -75,7 +75,9 @@ def translate_lines(
     every = dict.fromkeys(part for line in read for part in line.parts)
     kept = Kept() if kept is None else kept
     done = {part: [Written(part, 0.0, 0, 0)] for part in every if not any(map(str.isalpha, part))} | kept.found
-    wanted = sorted((part for part in every if part not in done), key=lambda part: len(tokenizer.encode(part)))
+    wanted = [part for part in every if part not in done]
+    if len(wanted) > BATCH:  # else who watches sees the first sentence first
+        wanted.sort(key=lambda part: len(tokenizer.encode(part)))
     for begin in range(0, len(wanted), BATCH):
         some = wanted[begin : begin + BATCH]
         found = dict(zip(some, translate(some), strict=True))

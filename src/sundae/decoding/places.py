@@ -1,11 +1,11 @@
 """Words that a translation must hold and does not: where could they stand?
 
-Each is tried at every place of the text, between words and instead of one or two of them; the model's score tells the
-good places from the bad.
+Where it is not known what a word stands for, it is tried at every place of the text, between words and instead of one
+or two of them; the model's score tells the good places from the bad.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sundae.core.length import PAD
@@ -31,12 +31,26 @@ Score = Callable[[Sequence[str]], list[float]]
 """Of texts, all translations of one source: how well the model likes each."""
 
 
-def splice(text: str, words: Sequence[str], *, score: Score, allowed: Callable[[str, str], bool]) -> list[Spliced]:
-    """The best ways to have all these words in the text, best first.
+Allowed = Callable[[str, str], bool]
+"""Of the text before and after a word has come: other words must not be lost by it."""
 
-    `allowed` is asked about the text before and after a word has come: other words must not be lost by it.
-    """
-    ways = [Spliced(text)]
+
+def put_instead(text: str, spans: Mapping[str, tuple[int, int] | None], *, allowed: Allowed) -> Spliced:
+    """The text with words where others stood, as far as that is known and no two want the same place."""
+    way = Spliced(text)
+    known = ((span, word) for word, span in spans.items() if span is not None)
+    for (begin, end), word in sorted(known, reverse=True):  # what comes later in the text does not move the others
+        taken = bool(way.places) and way.places[0][0] < end
+        new = way.text[:begin] + word + way.text[end:]
+        if not taken and allowed(way.text, new):
+            shift = len(word) - (end - begin)
+            way = Spliced(new, places=((begin, word), *((place + shift, other) for place, other in way.places)))
+    return way
+
+
+def splice(begun: Spliced, words: Sequence[str], *, score: Score, allowed: Allowed) -> list[Spliced]:
+    """The best ways to have all these words in the text too, best first."""
+    ways = [begun]
     for word in words:
         found = {each.text: each for way in ways for each in _with_word(way, word) if allowed(way.text, each.text)}
         if not found:  # no room for this one; the others may have some

@@ -19,8 +19,9 @@ from sundae.core.sampling import model_score
 from sundae.decoding.canvas import Watch
 from sundae.decoding.constraints import Constraints
 from sundae.decoding.desk import Order, Outcome, run_orders
+from sundae.decoding.hanging import hanging_word
 from sundae.decoding.layout import Desk, Layout, Piece
-from sundae.decoding.places import Spliced, locked_layout, splice
+from sundae.decoding.places import Spliced, locked_layout, put_instead, splice
 from sundae.decoding.rank import rank
 from sundae.decoding.shapes import phrase_pattern
 from sundae.decoding.written import Written
@@ -82,6 +83,10 @@ class TranslateSettings:
         absent = [word for word in asked if not re.search(_as_target(word), translation)]
         return absent + self._not_banned(missing_numbers(rest, translation))
 
+    def invented(self, source: str, translation: str) -> list[str]:
+        """Numbers of a translation that its source does not have, not in digits at least."""
+        return missing_numbers(translation, source) if self.keep_numbers else []
+
     @cached_property
     def _patterns(self) -> dict[str, re.Pattern[str]]:
         """What finds each term in a source, the longest first; not as a part of a word with hyphens."""
@@ -90,22 +95,34 @@ class TranslateSettings:
             term: re.compile(rf"(?<!\w-)(?:{phrase_pattern(term)})(?!-\w)", re.IGNORECASE) for term in longest_first
         }
 
+    def without(self, source: str, words: str) -> str:
+        """The source less the term that these words translate."""
+        taken = [span for span, asked in self._terms_in(source) if asked == words]
+        return " ".join(_blanked(source, taken).split())
+
     def _asked(self, source: str) -> tuple[list[str], str]:
         """The words of the terms of a source, and what else stands there."""
-        taken: list[tuple[int, int]] = []
-        asked: list[str] = []
+        taken = self._terms_in(source)
+        return list(dict.fromkeys(words for _, words in taken)), _blanked(source, [span for span, _ in taken])
+
+    def _terms_in(self, source: str) -> list[tuple[tuple[int, int], str]]:
+        """Where its terms stand, and the words for each."""
+        taken: list[tuple[tuple[int, int], str]] = []
         for term, pattern in self._patterns.items():
             for found in pattern.finditer(source):
-                if all(found.end() <= begin or end <= found.start() for begin, end in taken):
-                    taken.append(found.span())
-                    asked.append(self.terms[term])
-        for begin, end in taken:
-            source = source[:begin] + " " * (end - begin) + source[end:]
-        return list(dict.fromkeys(asked)), source
+                if all(found.end() <= begin or end <= found.start() for (begin, end), _ in taken):
+                    taken.append((found.span(), self.terms[term]))
+        return taken
 
     def _not_banned(self, numbers: Sequence[str]) -> list[str]:
         banned = Constraints(banned=self.banned)
         return [each for each in numbers if self.keep_numbers and not banned.find_banned(each)]
+
+
+def _blanked(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    for begin, end in spans:
+        text = text[:begin] + " " * (end - begin) + text[end:]
+    return text
 
 
 @lru_cache(maxsize=4096)
@@ -187,14 +204,28 @@ class Translator:
             fits = len(self.desk.tokenizer.encode(after)) <= self.network.config.canvas
             return fewer and fits and disorder(source, after) <= disorder(source, before)
 
-        return splice(draft, words, score=liked, allowed=allowed) if words else []
+        terms = [word for word in words if word in self.settings.required(source)[0]]
+        begun = put_instead(draft, {word: self._hanging(source, word, draft) for word in terms}, allowed=allowed)
+        placed = [word for _, word in begun.places]
+        left = [word for word in words if word not in placed]
+        return splice(begun, left, score=liked, allowed=allowed) if words else []
+
+    def _hanging(self, source: str, words: str, draft: str) -> tuple[int, int] | None:
+        """Where the word of the draft stands that these words of a term should stand for."""
+        length = len(self.desk.tokenizer.encode(draft))
+        sources = (source, self.settings.without(source, words))
+        (given, width), (without, _) = (bound_to(self.network, each, self.desk, length=length) for each in sources)
+        return hanging_word(draft, self.desk.tokenizer, given=given, without=without, width=width)
 
     def _superfluous(self, source: str, draft: str, text: str) -> int:
-        """By how many words a text is longer than a draft, apart from what had to come; terms replace something."""
+        """By how many words a text is longer than a draft, apart from what had to come; terms replace something.
+
+        A number that nobody gave counts as two.
+        """
         asked, still = self.settings.required(source)[0], self.settings.lacking(source, text)
         came = [word for word in self.settings.lacking(source, draft) if word not in still]
         room = sum(len(word.split()) - (word in asked) for word in came)
-        return max(0, len(text.split()) - len(draft.split()) - room)
+        return max(0, len(text.split()) - len(draft.split()) - room) + 2 * len(self.settings.invented(source, text))
 
     def _locked(self, way: Spliced, *, width: int) -> list[Layout]:
         """The text as it is, and canvases on which only the words have their places."""
@@ -364,7 +395,8 @@ class Translator:
         ]
 
     def _text(self, tokens: list[int]) -> str:
-        return self.desk.tokenizer.decode(tokens[: tokens.index(PAD)] if PAD in tokens else tokens)
+        text = self.desk.tokenizer.decode(tokens[: tokens.index(PAD)] if PAD in tokens else tokens)
+        return re.sub(" {2,}", " ", text).strip()
 
 
 def bound_to(network: Transformer, source: str, desk: Desk, *, length: int) -> tuple[Denoiser, int]:

@@ -51,7 +51,7 @@ class InputFile:
                             f"{self.name} is not UTF-8 text",
                             why=f"byte {position - waiting + error.start}"
                             f"{' of the decompressed text' if self.compressed else ''}: {error.reason}",
-                            hint=f"iconv -t UTF-8 {self.name}",
+                            hint=f"iconv -f LATIN1 -t UTF-8 {self.name}, if that is what it is",
                         ) from None
                     position += len(data)
                     if first and text:

@@ -1,4 +1,4 @@
-"""What a translation must keep as it is: tags, addresses and a program's variables."""
+"""What a translation must keep as it is: tags, addresses, a program's variables and emoji."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -25,9 +25,14 @@ _MAIL = r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
 # A domain without a scheme needs a path; its first label needs a letter, and its last is in small letters, so that
 # "3.km/h" and "Mr.Smith/Jones" are none.
 _DOMAIN = rf"(?<![\w.@/+-])(?=[\w-]*[^\W\d_])(?:\w[\w-]*+\.)+[a-z]{{2,}}(?::\d+)?/{_PATH}*+"
-# {0}, {name}, ${name}, %s, %1$d, %(name)s: what a program will put something in place of.
-_VARIABLE = r"\$?\{[\w.]+\}(?!\})|(?<![\w%])%(?:\d+\$|\(\w+\))?[sdifg@](?!\w)"
-_PLACEABLE = re.compile(f"(?P<tag>{_TAG})|(?P<variable>{_VARIABLE})|{_URL}|{_MAIL}|{_DOMAIN}", re.DOTALL)
+# {{ name }}, {0}, {name:.2f}, ${name}, %s, %1$d, %(name)s, %.2f: what a program will put something in place of.
+_VARIABLE = (
+    r"\{\{\s*[\w.-]+\s*\}\}|\$?\{[\w.-]+(?:![rsa])?(?::[^\s{}]*)?\}(?!\})"
+    r"|(?<![\w%])%(?:\d+\$|\(\w+\))?[-+0#]*\d*(?:\.\d+)?(?:hh?|ll?|z)?[sdiufgexXc@](?!\w)"
+)
+_PICTURE = r"[\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+_PICTURES = rf"{_PICTURE}(?:[\ufe0e\ufe0f\u200d\u20e3]|{_PICTURE})*"
+_PLACEABLE = re.compile(f"(?P<tag>{_TAG})|(?P<alone>{_VARIABLE}|{_PICTURES})|{_URL}|{_MAIL}|{_DOMAIN}", re.DOTALL)
 _NOT_LAST = ".,;:!?'"
 """What ends a sentence or a quotation around an address, not the address."""
 _CLOSED_BY = {
@@ -127,7 +132,8 @@ def put_back(text: str, placeables: Sequence[Placeable]) -> str:
     tight = True
     for place, here in enumerate(stops):
         for each in here:
-            after = each.followed if each.followed and written and written[-1].endswith(each.followed) else ""
+            endings = (each.followed[begin:] for begin in range(len(each.followed)) if written)
+            after = next((ending for ending in endings if written[-1].endswith(ending)), "")
             if after:
                 written[-1] = written[-1].removesuffix(after).rstrip()
             touching = bool(each.touches and written) and written[-1].endswith(each.touches)
@@ -152,7 +158,7 @@ def _find(line: str) -> list[_Found]:
     for each in _PLACEABLE.finditer(line):
         if each["tag"]:
             found.append(_Found(*each.span(), (each["name"] or "!--").lower(), each[0].startswith("</")))
-        elif each["variable"]:
+        elif each["alone"]:
             found.append(_Found(*each.span()))
         else:
             address = each[0].rstrip(_NOT_LAST)
