@@ -258,6 +258,7 @@ def test_every_text_template_and_window_is_in_the_trace(folder: str, tmp_path: P
         (["refine", "./nofile"], 3),
         (["refine", "draft.en"], 3),
         (["refine", "the cat", "--suggest", "2", "--diff"], 2),
+        (["refine", "the cat", "--json", "--diff"], 2),
         (["fill", "the [[1w]] cat", "--allow", "1="], 2),
         (["fill", "the [[1w]] cat", "--allow", "1=two words"], 2),
         (["fill", "the [[1w]] cat", "--must", "old,small"], 2),

@@ -69,6 +69,8 @@ class Command(ChainFlags):
             raise UsageError(f"--suggest {self.suggest}", why="must not be negative")
         if self.suggest and (self.diff or self.watch or self.trace is not None or self.html is not None):
             raise UsageError("--suggest with --diff, --watch, --trace or --html", why="suggestions change nothing")
+        if self.diff and self.json:
+            raise UsageError("--diff with --json", why="the edits are in the JSON")
         if self.draft == self.source == "-":
             raise UsageError("- twice", why="standard input is either the draft or the source")
         sources = [Path(self.source)] if self.source is not None and is_file(self.source) else []
