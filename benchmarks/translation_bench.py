@@ -120,9 +120,9 @@ class Bench(ABC):
             self.prepare(name, folder)
         return folder
 
-    def distil(self, corpus: str, *, teacher: str, to: Path) -> None:
+    def distil(self, corpus: str, *, teacher: str, to: Path, beam: int = 5) -> None:
         """Make a corpus of a teacher's translations."""
-        taught_by = ["--teacher", self.trained(teacher), "--out", to, "--threads", self.threads]
+        taught_by = ["--teacher", self.trained(teacher), "--beam", beam, "--out", to, "--threads", self.threads]
         self.sundae("distill", self.corpus(corpus), *taught_by)
 
     def pair_files(self, corpus: str, split: str) -> list[Path]:
