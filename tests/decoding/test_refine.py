@@ -181,6 +181,7 @@ def test_suggestions_are_the_least_likely_in_reading_order(model: Sundae):
     for each in every:
         assert each.token == reader.text[each.begin : each.end]
         assert all(likelier > each.probability for _, likelier in each.alternatives)
+        assert not any("\\x" in text for text, _ in each.alternatives), "a part of a character says nothing to a reader"
 
 
 @pytest.mark.parametrize("which", ["model", "running"])

@@ -27,7 +27,7 @@ from sundae.decoding.desk import batch_rows
 from sundae.decoding.layout import APART, FREE, Desk
 from sundae.decoding.leave_one_out import Judged, Seen, leave_one_out
 from sundae.decoding.rank import rank
-from sundae.decoding.reading import Origin, Reading, together, token_texts
+from sundae.decoding.reading import UNFINISHED, Origin, Reading, together, token_texts
 from sundae.decoding.rules import build_rule
 from sundae.errors import UsageError
 from sundae.text.numbers import number_places
@@ -237,7 +237,9 @@ class Refinery:
                 own = float(judged.own[line])
                 rivals = zip(judged.likeliest[line].tolist(), judged.log_probability[line].tolist(), strict=True)
                 better = [
-                    (self.desk.tokenizer.token_text(other), math.exp(value)) for other, value in rivals if value > own
+                    (self.desk.tokenizer.token_text(other), math.exp(value))
+                    for other, value in rivals
+                    if value > own and UNFINISHED not in self.desk.tokenizer.decode([other])
                 ]
                 begin = stretch.begin + (stretch.ends[place - 1] if place else 0)
                 end = stretch.begin + stretch.ends[place]
