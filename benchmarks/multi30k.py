@@ -23,6 +23,8 @@ FULL_BUDGET, SMALL_BUDGET = 16_000, 8_000
 PLAIN_SHARE = 0.4
 """Runs of the small budget begin with L^(1), which costs half as much; those of one seed have these updates in common,
 whatever loss follows.  At the full budget it was more (docs/log.md)."""
+START = 4_000
+"""Updates of a twin from whose weights SUNDAE starts: a quarter of those of the full budget."""
 RECIPE = ["sampling.candidates=4", "network.dropout=0.1"]
 WATCHED = 200
 """Validation sentences that are translated during training, with few candidates: the curves of the paper's appendix."""
@@ -42,6 +44,14 @@ RUNS: dict[str, Run] = {
     "ar": Run("multi30k-ar"),
     "sundae": Run(
         "multi30k", changes=[*RECIPE, f"training.steps={FULL_BUDGET}", "objective.plain_share=0.6"], watched=WATCHED
+    ),
+    # The same with its first updates spent on reading from left to right: a twin that is begun, then SUNDAE.
+    "ar-start": Run("multi30k-ar", changes=[f"training.steps={START}", "network.dropout=0.1"]),
+    "from-ar": Run(
+        "multi30k",
+        changes=[*RECIPE, f"training.steps={SMALL_BUDGET}", "training.warmup_steps=200", "objective.plain_share=0.25"],
+        after="ar-start",
+        watched=WATCHED,
     ),
     "l12-0": small(),
     "l1-0": small("objective.unroll_steps=1", branch_of="l12-0"),
@@ -74,6 +84,8 @@ STUDIED = "sundae"
 """The run whose decoding is studied."""
 CLAIMS = [
     ("sundae", "ar"),
+    ("from-ar", "ar"),
+    ("from-ar", "sundae"),
     ("l12-0", "l1-0"),
     ("l12-1", "l1-1"),
     ("l12-2", "l1-2"),

@@ -27,9 +27,7 @@ class Command:
     config: Annotated[Path | None, arg(metavar="FILE")] = None
     """A TOML file with changes to the preset."""
     init: Annotated[str | None, arg(metavar="MODEL")] = None
-    """Start from the weights of a model, to fine-tune it; the corpus must use its tokenizer."""
-    init_encoder: Annotated[str | None, arg(metavar="MODEL")] = None
-    """Start with the embedding and encoder of a translator of any kind, its autoregressive twin for one."""
+    """Start from a model's weights (of its autoregressive twin, those that fit); the corpus must use its tokenizer."""
     force: bool = False
     """Remove an earlier run in the same folder and start anew."""
     threads: Annotated[int, arg(metavar="N")] = 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from torch import Tensor
 
 from sundae.baselines.kinds import build_loss, build_network
 from sundae.cli.writing import use_threads
@@ -191,9 +192,7 @@ def _network(command: "Command", config: RunConfig, corpus: Corpus) -> Transform
     torch.manual_seed(config.training.seed)
     network = build_network(config.network)
     if command.init is not None:
-        _start_from(network, command.init, corpus, flag="--init")
-    if command.init_encoder is not None:
-        _start_from(network, command.init_encoder, corpus, flag="--init-encoder", parts=_READING)
+        _start_from(network, command.init, config, corpus)
     return network
 
 
@@ -228,26 +227,33 @@ def _train(command: "Command", config: RunConfig, corpus: Corpus, network: Trans
     sys.stdout.write(f"{run / 'model'}\n")
 
 
-_READING = ("embedding.", "encoder.", "source_")
-"""What a translator reads its source with, by the beginning of the parameters' names."""
-
-
-def _start_from(network: Transformer, name: str, corpus: Corpus, *, flag: str, parts: tuple[str, ...] = ("",)) -> None:
-    """Take over the weights of a model, or those parts of it."""
+def _start_from(network: Transformer, name: str, config: RunConfig, corpus: Corpus) -> None:
+    """Take over the weights of a model; of one of another kind those that both have."""
     model = load_model(name)
-    ours, theirs = corpus.tokenizer, model.tokenizer
-    if ours.kind != theirs.kind or _token_texts(ours) != _token_texts(theirs):
+    tokenizer = corpus.tokenizer
+    if tokenizer.kind != model.tokenizer.kind or _token_texts(tokenizer) != _token_texts(model.tokenizer):
         raise UsageError(
-            f"{flag} {name}",
+            f"--init {name}",
             why="the corpus was prepared with another tokenizer",
             hint=f"sundae prepare ... --tokenizer-from {name}",
         )
-    taken = {key: value for key, value in model.network.state_dict().items() if key.startswith(parts)}
-    kept = {key: value for key, value in network.state_dict().items() if not key.startswith(parts)}
+    theirs, other_kind = model.network.state_dict(), model.config.network.kind != config.network.kind
     try:
-        network.load_state_dict(taken | kept)
+        network.load_state_dict(_in_common(network.state_dict(), theirs) if other_kind else theirs)
     except RuntimeError as error:
-        raise UsageError(f"{flag} {name}", why=f"its network differs from the preset's: {error}") from None
+        raise UsageError(f"--init {name}", why=f"its network differs from the preset's: {error}") from None
+
+
+def _in_common(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Our weights with theirs in their places: kinds of networks differ in lengths, marks and positions, not in blocks.
+
+    Slot i of a twin, which sees the token before, predicts token i, and so does slot i of a canvas.
+    """
+    shared = {key: value for key, value in theirs.items() if key in ours and not key.startswith("length_")}
+    positions = ours["positions.weight"].clone()
+    common = min(len(positions), len(theirs["positions.weight"]))
+    positions[:common] = theirs["positions.weight"][:common]
+    return ours | shared | {"positions.weight": positions}
 
 
 def _token_texts(tokenizer: Tokenizer) -> list[str]:
