@@ -49,7 +49,7 @@ def test_the_readme_s_way_from_files_to_a_model(tmp_path: Path):
     (tmp_path / "held-out.txt").write_text("\n".join(sentences(700)[600:]) + "\n", encoding="utf-8")
     for name in ("train.en", "train.de"):
         (tmp_path / name).write_text("\n".join(sentences(300)) + "\n", encoding="utf-8")
-    verbs = ["prepare", "train", "generate", "evaluate", "prepare", "train", "translate"]
+    verbs = ["prepare", "train", "generate", "evaluate", "prepare", "train", "train", "translate"]
     assert [words[1] for words in JOURNEY] == verbs
     for words in JOURNEY:
         more = [*SMALL, "--threads", "1"] if words[1] == "train" else []
