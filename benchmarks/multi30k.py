@@ -40,10 +40,10 @@ def twin(corpus: str) -> Run:
     return Run("multi30k-ar", corpus, [f"training.steps={SMALL_BUDGET}"])
 
 
-def from_twin(name: str, *changes: str, corpus: str = "ende") -> Run:
+def from_twin(name: str, *changes: str, corpus: str = "ende", wide: bool = True) -> Run:
     """As many updates, but they go on from a twin's weights."""
     recipe = [*RECIPE, f"training.steps={SMALL_BUDGET}", "training.warmup_steps=200", "objective.plain_share=0.25"]
-    return Run("multi30k", corpus, [*recipe, *changes], after=name, watched=WATCHED)
+    return Run("multi30k", corpus, [*recipe, *changes], after=name, watched=WATCHED, wide=wide)
 
 
 RUNS: dict[str, Run] = {
@@ -66,11 +66,11 @@ RUNS: dict[str, Run] = {
     "cmlm": Run("multi30k", changes=["network.dropout=0.1", f"training.steps={SMALL_BUDGET}"], network="cmlm"),
     # One canvas for all, and as many sentences in an update as the others have on average.
     "no-length": small("network.length_prediction=false", "training.batch_tokens=1740", corpus="ende-40"),
-    "deen": from_twin("deen-ar", corpus="deen"),
+    "deen": from_twin("deen-ar", corpus="deen", wide=False),
     "deen-ar": twin("deen"),
-    "enfr": from_twin("enfr-ar", corpus="enfr"),
+    "enfr": from_twin("enfr-ar", corpus="enfr", wide=False),
     "enfr-ar": twin("enfr"),
-    "raw": from_twin("raw-ar", corpus="raw"),
+    "raw": from_twin("raw-ar", corpus="raw", wide=False),
     "raw-ar": twin("raw"),
 }
 LANGUAGES = {

@@ -53,6 +53,8 @@ class Run:
     network: str | None = None
     watched: int = 0
     """Validation sentences that are translated, and measured by BLEU, at every validation."""
+    wide: bool = True
+    """Whether it is set against its twin with all rules, or with the paper's alone, which take a third of the time."""
     branch_of: str | None = None
     """A run whose first `shared` updates are the same, bit for bit: if they are at hand, they are not made again."""
     shared: int = 0
@@ -267,6 +269,10 @@ class Bench(ABC):
         """Whether a run trains an autoregressive network."""
         return (self.runs[name].network or preset(self.runs[name].preset).network.kind) == "autoregressive"
 
+    def _best_way(self, name: str, against: str | None) -> str:
+        """How a run is set against another: against its twin with all that may help."""
+        return WIDE if self.runs[name].wide and against is not None and self.is_twin(against) else OWN
+
     def judge_of(self, name: str) -> str | None:
         """The twin that a run is set against."""
         return next((second for first, second in self.claimed if first == name and self.is_twin(second)), None)
@@ -316,10 +322,10 @@ class Bench(ABC):
         ways: dict[str, tuple[Settings, str | None]] = {OWN: (self.chosen(name), None)}
         if self.is_twin(name):
             ways[GREEDY] = (BaselineConfig(beam=1), None)
-        if self.judge_of(name) is not None and not self.is_twin(name):
+        if self._best_way(name, self.judge_of(name)) == WIDE:
             ways[WIDE] = (self.chosen(name, widely=True), None)
         if judge is not None:
-            ways[JUDGED] = (ways[WIDE][0], judge)
+            ways[JUDGED] = (ways[self._best_way(name, judge)][0], judge)
         tried = [*tried_on(self.model(name)), *(WIDER if WIDE in ways else [])]
         rows = [self.row(name, "val", each, way="tried", setting=self.shown(name, each)) for each in tried]
         texts: dict[tuple[str, str], list[str]] = {}
@@ -382,8 +388,7 @@ class Bench(ABC):
             if made_by[0]["data"] != made_by[1]["data"]:
                 raise SystemExit(f"{first} and {second} were measured on other data; run them again")
             corpus = self.runs[first].corpus
-            # Against a twin with all that may help; and if the twin ranked the candidates, so.
-            ways = [WIDE] if self.is_twin(second) else [OWN]
+            ways = [self._best_way(first, second)]
             ways += [JUDGED] if made_by[0].get("judge") == made_by[1]["weights"] else []
             for way in ways:
                 ours, theirs = self._texts(first, test, way), self._texts(second, test, OWN)
