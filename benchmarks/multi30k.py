@@ -3,7 +3,7 @@
     python benchmarks/multi30k.py DATA --work DIR                   everything; hours of training for each run
     python benchmarks/multi30k.py DATA --work DIR --only l1-0 l12-0   these runs only
 
-Several processes may share the work if each has its own list and what they start from (ar-start, ar-small, l12-0) is there.
+Several processes may share the work if each has its own list and what they start from (ar-start, l12-0 ...) is there.
 DATA holds multi30k/tok/ and multi30k/raw/ (hub: bentrevett/multi30k).  The work folder holds corpora, runs,
 translations and reports; the same command goes on where it stopped.  Settings are chosen on validation, and the
 test sets are translated once with what was chosen (by a twin, greedily too).  The report has what is there.
