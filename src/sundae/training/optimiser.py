@@ -72,7 +72,8 @@ def orthogonal(matrices: Tensor) -> Tensor:
     x, gram = x / size, gram / size**2
     for step in range(4):
         gram = x @ x.mT if step else gram
-        x = 3.4445 * x + (2.0315 * gram @ gram - 4.7750 * gram) @ x
+        bent = torch.baddbmm(gram, gram, gram, beta=-4.7750, alpha=2.0315)
+        x = torch.baddbmm(x, bent, x, beta=3.4445)
     return x.mT if matrices.shape[-2] > matrices.shape[-1] else x
 
 
