@@ -406,6 +406,13 @@ def test_rotary_positions_need_pairs_of_features() -> None:
     assert caught.value.line() == "network.rotary=True: turns pairs of features, and 4 heads have 3 each"
 
 
+def test_only_sundae_is_wired_as_its_twin() -> None:
+    assert NetworkConfig(shifted=True).shifted
+    with pytest.raises(UsageError) as caught:
+        NetworkConfig(kind="autoregressive", shifted=True)
+    assert caught.value.line() == "network.shifted=True: is not for autoregressive networks"
+
+
 @unhurried
 @given(width=st.integers(1, 4096), heads=st.integers(1, 4096))
 def test_the_suggested_number_of_heads_is_always_legal(width: int, heads: int) -> None:

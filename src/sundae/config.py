@@ -84,6 +84,8 @@ class NetworkConfig:
     """Inputs times sqrt(width), as in Vaswani et al. (2017); models of the first versions did without."""
     rotary: bool = False
     """Attention that also knows how far apart two positions stand (Su et al., 2021), beside the learned positions."""
+    shifted: bool = False
+    """Slot i sees the token before it, as an autoregressive twin's does, so that a twin's weights fit as they are."""
 
     def __post_init__(self) -> None:
         _require(self.vocabulary_size >= 2, "network.vocabulary_size", self.vocabulary_size, "must be at least 2")
@@ -129,6 +131,9 @@ class NetworkConfig:
             "network.rotary",
             self.rotary,
             f"turns pairs of features, and {self.heads} heads have {self.width // self.heads} each",
+        )
+        _require(
+            not self.shifted or self.kind == "sundae", "network.shifted", self.shifted, f"is not for {self.kind} networks"
         )
         _require(0 <= self.dropout < 1, "network.dropout", self.dropout, "must be at least 0 and below 1")
         _require(

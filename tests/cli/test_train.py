@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
+from sundae.baselines.shifted import ShiftedTransformer
 from sundae.cli import main
-from sundae.model import Sundae
+from sundae.model import Sundae, load_model
 from training.corpora import crop_corpus, parallel_corpus, sentence_corpus
 
 SMALL = [
@@ -286,6 +287,12 @@ def test_a_translator_may_start_with_what_it_has_in_common_with_a_baseline(tmp_p
     for key, value in ours.items():
         if not key.startswith("length_"):
             assert (theirs[key][: len(value)] - value).abs().max() < 1e-3, key
+    if kind == "autoregressive":
+        shifted = [*shape, *cold, "network.shifted=true", "--init", twin]
+        assert main(command(pairs, tmp_path / "shifted", *shifted, steps=2)) == 0
+        ours = load_file(tmp_path / "shifted" / "model" / "model.safetensors")
+        assert (ours["begin_row"] - theirs["marks.weight"][0]).abs().max() < 1e-3
+        assert isinstance(load_model(tmp_path / "shifted" / "model").network, ShiftedTransformer)
     # And back: a baseline has more positions than a translator, or as many.
     back = [*cold, "--network", kind, "--init", str(tmp_path / "ours" / "model")]
     assert main(command(pairs, tmp_path / "back", *shape, *back, steps=2)) == 0

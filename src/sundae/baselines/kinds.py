@@ -2,6 +2,7 @@
 
 from sundae.baselines.autoregressive import Autoregressive, AutoregressiveLoss
 from sundae.baselines.cmlm import MaskedLoss, MaskedTransformer
+from sundae.baselines.shifted import ShiftedTransformer
 from sundae.config import NetworkConfig, ObjectiveConfig
 from sundae.core.network import Transformer
 from sundae.training.losses import DenoisingLoss, LossModule
@@ -11,7 +12,7 @@ def build_network(config: NetworkConfig) -> Transformer:
     """A network with fresh weights."""
     match config.kind:
         case "sundae":
-            return Transformer(config)
+            return ShiftedTransformer(config) if config.shifted else Transformer(config)
         case "autoregressive":
             return Autoregressive(config)
         case "cmlm":

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
+from sundae.baselines.autoregressive import BEGIN
 from sundae.baselines.kinds import build_loss, build_network
 from sundae.cli.writing import use_threads
 from sundae.config import RunConfig, read_config
@@ -250,6 +251,8 @@ def _in_common(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> dict[str, 
     Slot i of a twin, which sees the token before, predicts token i, and so does slot i of a canvas.
     """
     shared = {key: value for key, value in theirs.items() if key in ours and not key.startswith("length_")}
+    if "begin_row" in ours and "marks.weight" in theirs:
+        shared["begin_row"] = theirs["marks.weight"][BEGIN]
     positions = ours["positions.weight"].clone()
     common = min(len(positions), len(theirs["positions.weight"]))
     positions[:common] = theirs["positions.weight"][:common]
