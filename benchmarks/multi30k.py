@@ -25,6 +25,8 @@ PLAIN_SHARE = 0.4
 whatever loss follows.  At the full budget it was more (docs/log.md)."""
 START = 4_000
 """Updates of the twin from whose weights SUNDAE starts; with its own, three quarters of the full budget."""
+SHIFTED = ["network.shifted=true", "training.learning_rate=2.5e-3"]
+"""Wired as the twin is, whose weights then fit; a rate as high as the twin's would undo what it has learnt."""
 RECIPE = ["sampling.candidates=4", "network.dropout=0.1"]
 WATCHED = 200
 """Validation sentences that are translated during training, with few candidates: the curves of the paper's appendix."""
@@ -54,6 +56,7 @@ RUNS: dict[str, Run] = {
     # A twin that is begun, and SUNDAE from there.
     "ar-start": Run("multi30k-ar", changes=[f"training.steps={START}", "network.dropout=0.1"]),
     "from-ar": from_twin("ar-start"),
+    "shifted": from_twin("ar-start", *SHIFTED),
     "l12-0": small(),
     "l1-0": small("objective.unroll_steps=1", branch_of="l12-0"),
     "l13": small("objective.unroll_steps=3", branch_of="l12-0"),
@@ -87,6 +90,8 @@ CLAIMS = [
     ("sundae", "ar"),
     ("from-ar", "ar"),
     ("from-ar", "sundae"),
+    ("shifted", "ar"),
+    ("shifted", "from-ar"),
     ("l12-0", "l1-0"),
     ("l12-1", "l1-1"),
     ("l12-2", "l1-2"),
