@@ -79,6 +79,8 @@ class NetworkConfig:
     length_prediction: bool = True
     length_hidden: int = 128
     length_blocks: int = 6
+    canvas_unit: int = 8
+    """A translation's canvas is the multiple of this that has room for half a unit more than its predicted length."""
     dropout: float = 0.1
     scale_embedding: bool = False
     """Inputs times sqrt(width), as in Vaswani et al. (2017); models of the first versions did without."""
@@ -99,6 +101,7 @@ class NetworkConfig:
             source_positions=self.source_positions,
             length_hidden=self.length_hidden,
             length_blocks=self.length_blocks,
+            canvas_unit=self.canvas_unit,
         )
         _require(self.encoder_layers >= 0, "network.encoder_layers", self.encoder_layers, "must be at least 0")
         _require_at_most(
@@ -110,6 +113,7 @@ class NetworkConfig:
             hidden=self.hidden,
             source_positions=self.source_positions,
             length_hidden=self.length_hidden,
+            canvas_unit=self.canvas_unit,
         )
         _require_at_most(
             "network",
@@ -133,7 +137,10 @@ class NetworkConfig:
             f"turns pairs of features, and {self.heads} heads have {self.width // self.heads} each",
         )
         _require(
-            not self.shifted or self.kind == "sundae", "network.shifted", self.shifted, f"is not for {self.kind} networks"
+            not self.shifted or self.kind == "sundae",
+            "network.shifted",
+            self.shifted,
+            f"is not for {self.kind} networks",
         )
         _require(0 <= self.dropout < 1, "network.dropout", self.dropout, "must be at least 0 and below 1")
         _require(

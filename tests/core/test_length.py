@@ -1,6 +1,7 @@
 import torch
 import torch.nn.functional as F
 
+from sundae.config import NetworkConfig
 from sundae.core.length import canvas_for, half_length, length_loss, likeliest_half_length, text_length
 from sundae.core.network import Transformer
 
@@ -16,11 +17,13 @@ def test_half_length_rounds_up_and_is_never_zero():
 
 def test_canvas_depends_on_the_half_length_alone_and_leaves_room():
     half = torch.arange(1, 65)
-    canvas = canvas_for(half, largest=1000)
-    assert (canvas % 8 == 0).all()
-    assert (canvas >= 2 * half + 4).all()
-    assert (canvas < 2 * half + 12).all()
-    assert canvas_for(half, largest=128).max() == 128
+    for unit in (2, 8):
+        canvas = canvas_for(half, NetworkConfig(canvas=1000, canvas_unit=unit))
+        assert (canvas % unit == 0).all()
+        assert (canvas >= 2 * half + unit // 2).all()
+        assert (canvas < 2 * half + unit // 2 + unit).all()
+    assert canvas_for(half, NetworkConfig(canvas=128)).max() == 128
+    assert (canvas_for(half, NetworkConfig(canvas=37, length_prediction=False)) == 37).all()
 
 
 def test_length_loss_gives_no_gradient_to_the_encoder(translator: Transformer):

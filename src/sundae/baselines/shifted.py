@@ -1,8 +1,8 @@
 """SUNDAE's network, wired as its autoregressive twin is: slot i sees the token before, and predicts token i.
 
-In the paper's network slot i sees token i itself, so that a twin's weights, of which each layer expects the token before,
-have to be learnt anew.  Here they fit as they are: all that changes is that a slot may look to its right.  Gong et al.
-(2024, arXiv 2410.17891) and Ye et al. (2025, arXiv 2508.15487) adapt large left-to-right models in this way.
+In the paper's network slot i sees token i itself, and a twin's layers, which expect the token before, have to learn
+anew.  Here its weights fit as they are: all that changes is that a slot may look to its right.  Gong et al. (2024,
+arXiv 2410.17891) and Ye et al. (2025, arXiv 2508.15487) adapt large left-to-right models in this way.
 """
 
 from dataclasses import replace

@@ -19,12 +19,13 @@ def half_length(length: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
     return ((length + 1) // 2).clamp(min=1)
 
 
-def canvas_for(half: Int[Tensor, " batch"], *, largest: int) -> Int[Tensor, " batch"]:
-    """N = 8 ceil((2 l_d + 4) / 8), at most `largest`: a canvas that tells no more than l_d itself does.
+def canvas_for(half: Int[Tensor, "*any"], config: NetworkConfig) -> Int[Tensor, "*any"]:
+    """N = u ceil((2 l_d + u/2) / u), in units of u: a canvas that tells no more than l_d itself does.
 
     Paper: sec. 3.1 has canvases of up to 128 tokens; how one is chosen is our reading, for small machines.
     """
-    return ((2 * half + 4 + 7) // 8 * 8).clamp(max=largest)
+    unit = config.canvas_unit if config.length_prediction else config.canvas
+    return ((2 * half + unit // 2 + unit - 1) // unit * unit).clamp(max=config.canvas)
 
 
 class ResidualBlock(nn.Module):
@@ -48,8 +49,7 @@ class LengthPredictor(nn.Module):
 
     def __init__(self, config: NetworkConfig, *, classes: int) -> None:
         super().__init__()
-        hidden = config.length_hidden
-        self.project = nn.Linear(config.width, hidden)
+        self.project = nn.Linear(config.width, hidden := config.length_hidden)
         self.source_length = nn.Embedding(config.source_positions + 1, hidden)
         self.blocks = nn.ModuleList(ResidualBlock(hidden) for _ in range(config.length_blocks))
         self.norm = nn.LayerNorm(hidden)

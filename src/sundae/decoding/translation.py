@@ -179,7 +179,8 @@ class Translator:
             for draft in lacking[:1] if lacking and lacking[0] is own[0] else lacking:
                 for way in self._spliced(of_source, source, draft.text):
                     half = half_length(torch.tensor([len(self.desk.tokenizer.encode(way.text))]))
-                    layouts[-1].setdefault(int(half), []).extend(self._locked(way, width=int(self._widths(half))))
+                    width = int(canvas_for(half, self.network.config))
+                    layouts[-1].setdefault(int(half), []).extend(self._locked(way, width=width))
         tried = max(1, *map(len, layouts))
         halves = torch.ones(len(sources), tried, dtype=torch.long)  # where there are fewer, nothing is laid out
         chains: list[list[list[Layout | None]]] = []
@@ -282,16 +283,9 @@ class Translator:
             )
             half = half_length(torch.tensor([len(self.desk.tokenizer.encode(text)) for text in some]))
             memory = self.network.remember(encodings, inside=inside, half=half)
-            tokens, canvas = self._canvases(some, self._widths(half))
+            tokens, canvas = self._canvases(some, canvas_for(half, self.network.config))
             found += model_score(as_denoiser(self.network, memory=memory), tokens, inside=canvas).total.tolist()
         return found
-
-    def _widths(self, halves: Tensor) -> Tensor:
-        """The canvas that goes with each (halved) length."""
-        largest = self.network.config.canvas
-        if not self.network.config.length_prediction:
-            return torch.full_like(halves, largest)
-        return canvas_for(halves.flatten(), largest=largest).view_as(halves)
 
     def _canvases(self, texts: Sequence[str], widths: Tensor) -> tuple[Tensor, Tensor]:
         """Texts on canvases of these widths, cropped if need be, and what is inside."""
@@ -326,7 +320,8 @@ class Translator:
         by: RankName | None = None,
     ) -> list[list[Written]]:
         """All layouts of all lengths of all sources in common batches: keys are made once a length."""
-        tried, widths, memory = halves.shape[1], self._widths(halves), self._remember(encoded, halves)
+        tried, memory = halves.shape[1], self._remember(encoded, halves)
+        widths = canvas_for(halves, self.network.config)
         orders: list[Order] = []
         owners: list[int] = []
         counts: list[int] = []
@@ -402,9 +397,8 @@ class Translator:
 def bound_to(network: Transformer, source: str, desk: Desk, *, length: int) -> tuple[Denoiser, int]:
     """f_theta given one source and a target's length in tokens, and the canvas that goes with that length."""
     tokens, inside = pad_sources(desk.tokenizer, [source], longest=network.config.source_positions)
-    half, largest = half_length(torch.tensor([length])), network.config.canvas
+    half = half_length(torch.tensor([length]))
     with torch.no_grad():
         memory = network.remember(network.encode(tokens, inside=inside), inside=inside, half=half)
-    width = int(canvas_for(half, largest=largest)) if network.config.length_prediction else largest
-    answer = as_denoiser(network, memory=memory)
+    answer, width = as_denoiser(network, memory=memory), int(canvas_for(half, network.config))
     return lambda ask: answer(replace(ask, rows=torch.zeros_like(ask.rows))), width

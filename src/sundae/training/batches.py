@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sundae.config import RunConfig
+from sundae.config import NetworkConfig, RunConfig
 from sundae.core.length import canvas_for, half_length, text_length
 from sundae.errors import DataError
 from sundae.text.corpus import Split
@@ -99,14 +99,10 @@ class ParallelPlan:
     Paper: sec. 3.1 pads every target to 128; a canvas made from l_d tells the model no more than the length slot does.
     """
 
-    def __init__(
-        self, split: Split, *, canvas: int, batch_size: int, batch_tokens: int, seed: int, bucketed: bool
-    ) -> None:
+    def __init__(self, split: Split, network: NetworkConfig, *, batch_size: int, batch_tokens: int, seed: int) -> None:
         self.split, self.seed = split, seed
         self.batch_size, self.batch_tokens = batch_size, batch_tokens
-        half = half_length(torch.from_numpy(split.lengths()))
-        widths = canvas_for(half, largest=canvas) if bucketed else torch.full_like(half, canvas)
-        self.canvases = widths.numpy()
+        self.canvases = canvas_for(half_length(torch.from_numpy(split.lengths())), network).numpy()
         self.source_lengths = split.lengths("source")
 
     def epoch(self, number: int) -> list[np.ndarray]:
@@ -160,11 +156,10 @@ def _canvas_plan(config: RunConfig, split: Split) -> Plan:
     if config.data.kind == "parallel":
         return ParallelPlan(
             split,
-            canvas=canvas,
+            config.network,
             batch_size=training.batch_size,
             batch_tokens=training.batch_tokens,
             seed=training.seed,
-            bucketed=config.network.length_prediction,
         )
     size = max(1, training.batch_tokens // canvas) if training.batch_tokens else training.batch_size
     if config.data.kind == "sentences":
