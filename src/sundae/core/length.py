@@ -20,10 +20,7 @@ def half_length(length: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
 
 
 def canvas_for(half: Int[Tensor, "*any"], config: NetworkConfig) -> Int[Tensor, "*any"]:
-    """N = u ceil((2 l_d + u/2) / u), in units of u: a canvas that tells no more than l_d itself does.
-
-    Paper: sec. 3.1 has canvases of up to 128 tokens; how one is chosen is our reading, for small machines.
-    """
+    """N = u ceil((2 l_d + u/2) / u), which tells no more than l_d does.  Paper: sec. 3.1 (up to 128); our reading."""
     unit = config.canvas_unit if config.length_prediction else config.canvas
     return ((2 * half + unit // 2 + unit - 1) // unit * unit).clamp(max=config.canvas)
 
@@ -49,7 +46,8 @@ class LengthPredictor(nn.Module):
 
     def __init__(self, config: NetworkConfig, *, classes: int) -> None:
         super().__init__()
-        self.project = nn.Linear(config.width, hidden := config.length_hidden)
+        hidden = config.length_hidden
+        self.project = nn.Linear(config.width, hidden)
         self.source_length = nn.Embedding(config.source_positions + 1, hidden)
         self.blocks = nn.ModuleList(ResidualBlock(hidden) for _ in range(config.length_blocks))
         self.norm = nn.LayerNorm(hidden)
