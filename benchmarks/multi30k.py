@@ -28,8 +28,8 @@ START = 4_000
 SHIFTED = ["network.shifted=true", "training.learning_rate=2.5e-3"]
 """Wired as the twin is, whose weights then fit; a rate as high as the twin's would undo what it has learnt."""
 CLOSE = ["network.canvas_unit=2", "training.batch_tokens=720"]
-"""Canvases that fit their text, with as many sentences in an update: 720 positions instead of 1,000.  For runs that are
-compared with their twin alone; the others share the wider canvases of those that they are set against."""
+"""Canvases that fit their text, with as many sentences in an update: 720 positions instead of 1,000.  Ablations share
+the wider canvases of the run that they are set against."""
 RECIPE = ["sampling.candidates=4", "network.dropout=0.1"]
 WATCHED = 200
 """Validation sentences that are translated during training, with few candidates: the curves of the paper's appendix."""
@@ -60,6 +60,7 @@ RUNS: dict[str, Run] = {
     "ar-start": Run("multi30k-ar", changes=[f"training.steps={START}", "network.dropout=0.1"]),
     "from-ar": from_twin("ar-start"),
     "shifted": from_twin("ar-start", *SHIFTED),
+    "close": from_twin("ar-start", *CLOSE),
     "l12-0": small(),
     "l1-0": small("objective.unroll_steps=1", branch_of="l12-0"),
     "l13": small("objective.unroll_steps=3", branch_of="l12-0"),
@@ -95,6 +96,8 @@ CLAIMS = [
     ("from-ar", "sundae"),
     ("shifted", "ar"),
     ("shifted", "from-ar"),
+    ("close", "ar"),
+    ("close", "from-ar"),
     ("l12-0", "l1-0"),
     ("l12-1", "l1-1"),
     ("l12-2", "l1-2"),
