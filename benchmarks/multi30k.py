@@ -25,6 +25,8 @@ PLAIN_SHARE = 0.4
 whatever loss follows.  At the full budget it was more (docs/log.md)."""
 START = 4_000
 """Updates of the twin from whose weights SUNDAE starts; with its own, three quarters of the full budget."""
+LONG = 14_000
+"""Updates of SUNDAE on close canvases from a twin of the small budget: about two hours of a core with the twin's."""
 SHIFTED = ["network.shifted=true", "training.learning_rate=2.5e-3"]
 """Wired as the twin is, whose weights then fit; a rate as high as the twin's would undo what it has learnt."""
 CLOSE = ["network.canvas_unit=2", "training.batch_tokens=720"]
@@ -45,9 +47,9 @@ def twin(corpus: str) -> Run:
     return Run("multi30k-ar", corpus, [f"training.steps={SMALL_BUDGET}"])
 
 
-def from_twin(name: str, *changes: str, corpus: str = "ende", wide: bool = True) -> Run:
+def from_twin(name: str, *changes: str, corpus: str = "ende", updates: int = SMALL_BUDGET, wide: bool = True) -> Run:
     """As many updates, but they go on from a twin's weights."""
-    recipe = [*RECIPE, f"training.steps={SMALL_BUDGET}", "training.warmup_steps=200", "objective.plain_share=0.25"]
+    recipe = [*RECIPE, f"training.steps={updates}", "training.warmup_steps=200", "objective.plain_share=0.25"]
     return Run("multi30k", corpus, [*recipe, *changes], after=name, watched=WATCHED, wide=wide)
 
 
@@ -60,7 +62,10 @@ RUNS: dict[str, Run] = {
     "ar-start": Run("multi30k-ar", changes=[f"training.steps={START}", "network.dropout=0.1"]),
     "from-ar": from_twin("ar-start"),
     "shifted": from_twin("ar-start", *SHIFTED),
-    "close": from_twin("ar-start", *CLOSE),
+    # The full budget once more: a twin of the small one, and SUNDAE from there, on people's translations and its own.
+    "ar-small": twin("ende"),
+    "long": from_twin("ar-small", *CLOSE, updates=LONG),
+    "distilled": from_twin("ar-small", *CLOSE, "objective.label_smoothing=0.0", corpus="ende-distilled", updates=LONG),
     "l12-0": small(),
     "l1-0": small("objective.unroll_steps=1", branch_of="l12-0"),
     "l13": small("objective.unroll_steps=3", branch_of="l12-0"),
@@ -68,8 +73,6 @@ RUNS: dict[str, Run] = {
     "l1-1": small("training.seed=1", "objective.unroll_steps=1", branch_of="l12-1"),
     "l12-2": small("training.seed=2"),
     "l1-2": small("training.seed=2", "objective.unroll_steps=1", branch_of="l12-2"),
-    "ar-small": twin("ende"),
-    "distilled": from_twin("ar-start", "objective.label_smoothing=0.0", corpus="ende-distilled"),
     "cmlm": Run("multi30k", changes=["network.dropout=0.1", f"training.steps={SMALL_BUDGET}"], network="cmlm"),
     # One canvas for all, and as many sentences in an update as the others have on average.
     "no-length": small("network.length_prediction=false", "training.batch_tokens=1740", corpus="ende-40"),
@@ -96,16 +99,18 @@ CLAIMS = [
     ("from-ar", "sundae"),
     ("shifted", "ar"),
     ("shifted", "from-ar"),
-    ("close", "ar"),
-    ("close", "from-ar"),
+    ("long", "ar-small"),
+    ("long", "ar"),
+    ("long", "from-ar"),
     ("l12-0", "l1-0"),
     ("l12-1", "l1-1"),
     ("l12-2", "l1-2"),
     ("l13", "l12-0"),
     ("no-length", "l12-0"),
     ("cmlm", "l12-0"),
-    ("distilled", "from-ar"),
+    ("distilled", "ar-small"),
     ("distilled", "ar"),
+    ("distilled", "long"),
     ("deen", "deen-ar"),
     ("enfr", "enfr-ar"),
     ("raw", "raw-ar"),
