@@ -10,6 +10,7 @@ test sets are translated once with what was chosen (by a twin, greedily too).  T
 """
 
 import gzip
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,6 +94,8 @@ LANGUAGES = {
 }
 STUDIED = "sundae"
 """The run whose decoding is studied."""
+STEPS_STUDIED = (STUDIED, "long", "distilled")
+"""Runs that are decoded with few steps and with many, by either rule: the paper's table 1."""
 CLAIMS = [
     ("sundae", "ar"),
     ("from-ar", "ar"),
@@ -148,32 +151,48 @@ class Multi30k(Bench):
         self.sundae("prepare", "parallel", *self.pair_files(corpus, "train"), "--out", folder, *common, *held_out)
 
     def more(self, name: str) -> list[Table]:
-        return super().more(name) + ([curves(self, name)] if name == STUDIED else [])
+        tried = step_curves(self, name) if name in STEPS_STUDIED else []
+        tried += other_curves(self, name) if name == STUDIED else []
+        return super().more(name) + ([curves(self, name, tried)] if tried else [])
 
 
-def curves(bench: Bench, name: str) -> Table:
-    """What steps, temperature, candidates, the uncertain share and a known length do, on validation, with n = 4."""
-    stochastic, deterministic = bench.best(name, STOCHASTIC), bench.best(name, DETERMINISTIC)
-    assert isinstance(stochastic, SamplingConfig)
-    assert isinstance(deterministic, SamplingConfig)
-    tried: list[tuple[str, SamplingConfig, bool]] = []
-    tried += [("steps, deterministic", replace(deterministic, steps=t), False) for t in (2, 3, 4, 8, 10)]
-    tried += [("steps, stochastic", replace(stochastic, steps=t), False) for t in (4, 8, 10, 16, 32)]
-    tried += [
-        ("temperature", replace(stochastic, temperature=t), False)
-        for t in (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
-    ]
+Tried = tuple[str, SamplingConfig, bool]
+"""The curve, the setting, and whether the length is known."""
+
+
+def step_curves(bench: Bench, name: str) -> list[Tried]:
+    """What the number of steps does, with n = 4."""
+    stochastic, deterministic = best_of_both(bench, name)
+    tried = [("steps, deterministic", replace(deterministic, steps=t), False) for t in (2, 3, 4, 8, 10)]
+    return tried + [("steps, stochastic", replace(stochastic, steps=t), False) for t in (4, 8, 10, 16, 32)]
+
+
+def other_curves(bench: Bench, name: str) -> list[Tried]:
+    """What temperature, candidates, the uncertain share, a known length and the unrolled argmax do."""
+    stochastic, deterministic = best_of_both(bench, name)
+    temperatures, shares = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0), (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.9)
+    tried: list[Tried] = [("temperature", replace(stochastic, temperature=t), False) for t in temperatures]
     tried += [("candidates", replace(stochastic, candidates=n), False) for n in (1, 4, FULL)]
-    tried += [
-        ("uncertain share", replace(deterministic, uncertain_share=u), False)
-        for u in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.9)
-    ]
+    tried += [("uncertain share", replace(deterministic, uncertain_share=u), False) for u in shares]
     tried += [("known length", each, True) for each in (stochastic, deterministic)]
     # Argmax-unrolled asks the network once in its first step and twice in the others; plain argmax gets as many calls.
     for steps in (2, 4, 8):
         unrolled = replace(deterministic, steps=steps, candidates=1)
         plain = replace(stochastic, temperature=0.0, steps=2 * steps - 1, candidates=1)
         tried += [("argmax-unrolled", unrolled, False), ("plain argmax", plain, False)]
+    return tried
+
+
+def best_of_both(bench: Bench, name: str) -> tuple[SamplingConfig, SamplingConfig]:
+    """The best setting of either of the paper's rules on validation."""
+    stochastic, deterministic = bench.best(name, STOCHASTIC), bench.best(name, DETERMINISTIC)
+    assert isinstance(stochastic, SamplingConfig)
+    assert isinstance(deterministic, SamplingConfig)
+    return stochastic, deterministic
+
+
+def curves(bench: Bench, name: str, tried: Sequence[Tried]) -> Table:
+    """Settings that differ in one thing, on validation."""
     rows: list[dict[str, Cell]] = []
     for curve, what, oracle in tried:
         setting = bench.shown(name, what)
