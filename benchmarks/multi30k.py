@@ -26,7 +26,7 @@ PLAIN_SHARE = 0.4
 whatever loss follows.  At the full budget it was more (docs/log.md)."""
 START = 4_000
 """Updates of the twin from whose weights SUNDAE starts; with its own, three quarters of the full budget."""
-LONG = 14_000
+LONG = 12_000
 """Updates of SUNDAE on close canvases from a twin of the small budget: about two hours of a core with the twin's."""
 SHIFTED = ["network.shifted=true", "training.learning_rate=2.5e-3"]
 """Wired as the twin is, whose weights then fit; a rate as high as the twin's would undo what it has learnt."""
