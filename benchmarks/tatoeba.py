@@ -5,8 +5,8 @@
 DATA holds tatoeba_anki/deu-eng/deu.txt (manythings.org/anki), tatoeba_challenge/test.deu-eng.tsv and wmt_en_de/.  Pairs
 are split by their English side, which often has several translations; a pair whose German side stands in a held-out
 part, or either of whose sides stands in the Challenge's test set, is not trained on.  newstest2014 (the 2,737 pairs of
-the filtered file, entities unescaped, detokenised) is a probe far from the training text.  The twins come first, SUNDAE
-starts from their weights, and the distilled models are the raw ones, trained on with their twin's translations.
+the filtered file, entities unescaped, detokenised) is a probe far from the training text.  The twins come first, and
+SUNDAE starts from their weights, on the pairs (raw) or on the twins' translations of their sources (distilled).
 """
 
 import html
@@ -24,25 +24,18 @@ FROM_TWIN = ["training.steps=8000", "training.warmup_steps=200", "objective.plai
 """SUNDAE starts from the twin's weights: by itself it learns far more slowly to read its source (docs/log.md)."""
 SHIFTED = ["network.shifted=true", "training.learning_rate=2.5e-3"]
 """Wired as its twin: a better start and about the same end.  The models that ship were trained as their runs say."""
-DISTILLED = [
-    "training.steps=5000",
-    "training.learning_rate=1e-3",
-    "training.warmup_steps=200",
-    "training.checkpoint_every=100",
-    "objective.label_smoothing=0.0",
-    "objective.plain_share=0.0",
-]
-"""The raw model, trained on: the twin's translations come after the people's."""
+CLOSE = ["network.canvas_unit=2", "training.batch_tokens=720"]
+"""Canvases that fit their text, with about as many sentences in an update."""
+DISTILLED = [*FROM_TWIN, *CLOSE, "objective.label_smoothing=0.0"]
+"""From the twin's weights too, but on its translations: there is one for each sentence, and it is the likeliest."""
 BACK = ["data.source_language=de", "data.target_language=en"]
 RUNS: dict[str, Run] = {
     "ende-ar": Run("tatoeba", "ende", network="autoregressive"),
     "deen-ar": Run("tatoeba", "deen", BACK, network="autoregressive"),
     "ende": Run("tatoeba", "ende", FROM_TWIN, after="ende-ar", watched=200),
     "deen": Run("tatoeba", "deen", [*BACK, *FROM_TWIN, *SHIFTED], after="deen-ar", watched=200),
-    "ende-distilled": Run("tatoeba", "ende-distilled", DISTILLED, after="ende", watched=200),
-    "deen-distilled": Run(
-        "tatoeba", "deen-distilled", [*BACK, *DISTILLED, "network.shifted=true"], after="deen", watched=200
-    ),
+    "ende-distilled": Run("tatoeba", "ende-distilled", DISTILLED, after="ende-ar", watched=200),
+    "deen-distilled": Run("tatoeba", "deen-distilled", [*BACK, *DISTILLED], after="deen-ar", watched=200),
 }
 CLAIMS = [
     ("ende", "ende-ar"),
