@@ -66,9 +66,7 @@ RUNS: dict[str, Run] = {
     # The full budget once more: a twin of the small one, and SUNDAE from there, on people's translations and its own.
     "ar-small": twin("ende"),
     "long": from_twin("ar-small", *CLOSE, updates=LONG),
-    "distilled": from_twin(
-        "ar-small", *CLOSE, "objective.label_smoothing=0.0", corpus="ende-distilled", updates=LONG, wide=False
-    ),
+    "distilled": from_twin("ar-small", *CLOSE, "objective.label_smoothing=0.0", corpus="ende-distilled", updates=LONG),
     "l12-0": small(),
     "l1-0": small("objective.unroll_steps=1", branch_of="l12-0"),
     "l13": small("objective.unroll_steps=3", branch_of="l12-0"),
