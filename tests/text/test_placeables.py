@@ -208,6 +208,7 @@ def test_long_runs_are_read_in_linear_time():
     began = time.perf_counter()
     for text in (
         *("a" * 200_000, "www." + "." * 200_000, "a." * 100_000 + "@", "<" * 200_000, "<a " * 60_000),
+        *("{a,plural," * 30_000, "{a,plural,{b}" * 20_000, "{a,plural," + "{x}" * 60_000),
         *("<!--" * 50_000, "www.)" * 40_000, "www.(" * 40_000, "(" * 30_000 + "www.a" + ")" * 30_000),
         *("<b and>" * 9_000 + "</b>" * 9_000, "<a " + "disabled " * 20_000, "a b <b>c</b>, www.d.de, " * 2_000),
     ):
@@ -222,6 +223,7 @@ def test_long_runs_are_read_in_linear_time():
     "kept",
     [
         *("{{name}}", "{{ user.name }}", "{0}", "{name:.2f}", "{count:d}", "${name}", "{name-of}", "{value!r}"),
+        *("{n, plural, one {# file} other {{n} files}}", "{when, date, short}", "{price,number}"),
         *("%s", "%5d", "%.2f", "%-10s", "%ld", "%u", "%1$s", "%(n)d"),
         *("\U0001f642", "\u2764\ufe0f", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd"),
     ],
@@ -232,7 +234,7 @@ def test_variables_and_emoji_come_back(kept: str):
     assert put_back("du hast Freunde", placeables) == f"du hast {kept} Freunde"
 
 
-@pytest.mark.parametrize("line", ["100 % sicher", "50% of all", "a {b c} d", "tom &apos;s {}", "100%d"])
+@pytest.mark.parametrize("line", ["100 % sicher", "50% of all", "a {b c} d", "{red, green}", "tom &apos;s {}", "100%d"])
 def test_what_only_looks_like_a_variable_is_text(line: str):
     assert take_out(line) == (line, ())
 

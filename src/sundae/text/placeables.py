@@ -25,8 +25,14 @@ _MAIL = r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
 # A domain without a scheme needs a path; its first label needs a letter, and its last is in small letters, so that
 # "3.km/h" and "Mr.Smith/Jones" are none.
 _DOMAIN = rf"(?<![\w.@/+-])(?=[\w-]*[^\W\d_])(?:\w[\w-]*+\.)+[a-z]{{2,}}(?::\d+)?/{_PATH}*+"
+# {count, plural, one {# file} other {# files}}: a message of ICU, whose own braces may have variables in them.
+_MESSAGE = (
+    r"\{\s*\w+\s*,\s*(?:plural|selectordinal|select|number|date|time)\s*"
+    r"(?:,(?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)?\}"
+)
 # {{ name }}, {0}, {name:.2f}, ${name}, %s, %1$d, %(name)s, %.2f: what a program will put something in place of.
 _VARIABLE = (
+    rf"{_MESSAGE}|"
     r"\{\{\s*[\w.-]+\s*\}\}|\$?\{[\w.-]+(?:![rsa])?(?::[^\s{}]*)?\}(?!\})"
     r"|(?<![\w%])%(?:\d+\$|\(\w+\))?[-+0#]*\d*(?:\.\d+)?(?:hh?|ll?|z)?[sdiufgexXc@](?!\w)"
 )
