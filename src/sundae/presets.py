@@ -196,7 +196,7 @@ _MULTI30K = replace(
     ),
 )
 
-# Short everyday sentences.  Narrow, so that a core sees the text often enough in a few hours; reckoned, not tried.
+# Short everyday sentences.  Narrow, so that a core sees the text often enough in a few hours.
 _TATOEBA = replace(
     _MULTI30K,
     network=replace(_MULTI30K.network, vocabulary_size=8000, canvas=48, hidden=512, source_positions=48, dropout=0.1),
