@@ -124,6 +124,7 @@ class Multi30k(Bench):
     """Captions, lower-cased and tokenised, and as they are."""
 
     title, runs, tests, claimed = "Multi30k", RUNS, ("test_2016_flickr", "test_2017_flickr"), CLAIMS
+    drawn = ("l12-0", "l13", "l1-0", "no-length")
 
     def lines(self, corpus: str, split: str) -> tuple[list[str], list[str]]:
         source, target = LANGUAGES[corpus].split()

@@ -61,6 +61,7 @@ class Tatoeba(Bench):
 
     title, runs, tests, claimed = "Tatoeba", RUNS, ("test",), CLAIMS
     probes = ("newstest2014",)
+    drawn = ("ende", "ende-distilled", "deen", "deen-distilled")
 
     @cached_property
     def splits(self) -> dict[str, list[tuple[str, str]]]:

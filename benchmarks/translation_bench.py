@@ -95,6 +95,8 @@ class Bench(ABC):
     """Test sets far from the training text, which are translated in one way only, with few candidates."""
     claimed: Sequence[tuple[str, str]]
     """Pairs of runs that are compared."""
+    drawn: Sequence[str]
+    """Runs whose validation BLEU during training is drawn."""
 
     def __init__(self, data: Path, *, work: Path, threads: int) -> None:
         self.data, self.work, self.threads = data, work, threads
@@ -414,13 +416,14 @@ class Bench(ABC):
     def draw(self, table: Table) -> None:
         """Validation BLEU during training: the curves of the paper's appendix on length prediction."""
         series: list[Series] = []
-        for name in dict.fromkeys(row["model"] for row in table.rows):
+        for name in self.drawn:
             own = [row for row in table.rows if row["model"] == name]
             updates, scores = ([float(str(row[key])) for row in own] for key in ("updates", "BLEU"))
-            series.append(Series(str(name), updates, scores))
+            series += [Series(name, updates, scores)] if own else []
         place = self.work / "reports" / "while-training"
         title = f"{self.title}: validation BLEU during training"
-        plot(series, to=place, title=title, x_label="updates", y_label="BLEU, n = 4")
+        if series:
+            plot(series, to=place, title=title, x_label="updates", y_label="BLEU, n = 4")
 
     def _texts(self, name: str, split: str, way: str) -> list[str]:
         return self._file(name, split, way).read_text(encoding="utf-8").split("\n")[:-1]
