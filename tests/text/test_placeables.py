@@ -216,7 +216,7 @@ def test_long_runs_are_read_in_linear_time():
     for text in ("1" * 200_000, "1," * 100_000, "1 234 " * 30_000, "-" * 200_000):
         numbers_in(text)
         missing_numbers("13", text)
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 10  # quadratic time would be minutes
 
 
 @pytest.mark.parametrize(
