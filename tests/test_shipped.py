@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from sundae.cli import main
 from sundae.cli.demo import DRAFT, SENTENCE
 from sundae.folder import FILES, SHIPPED, shipped_models
 from sundae.model import load_model
@@ -56,3 +57,11 @@ def test_the_demo_shows_that_a_blank_depends_on_its_right_side():
     assert last_week.split()[1] != every_week.split()[1]
     assert refined != DRAFT
     assert translated not in ("", SENTENCE)
+
+
+def test_who_refines_a_translation_translates(capsys):
+    draft = ["refine", "Das ist ein Haus.", "--source", "That is a house.", "--candidates", "1"]
+    assert main(draft) == 0
+    assert "Haus" in capsys.readouterr().out
+    assert main([*draft, "--model", "everyday"]) == 2
+    assert "everyday does not translate" in capsys.readouterr().err

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from sundae.decoding.refine import Refined, Refinery, Suggestion
     from sundae.model import Sundae
 
+BY_SOURCE = f"(default: {WRITER}, with --source {TRANSLATOR})"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Command(ChainFlags):
@@ -38,7 +40,9 @@ class Command(ChainFlags):
     draft: Annotated[Positional[str], arg(metavar="FILE|TEXT|-")]
     """A file, a text, or - for standard input."""
     source: Annotated[str | None, arg(metavar="FILE|TEXT")] = None
-    """The draft is a translation of this, line by line, the model a translator (english-german, if none is named)."""
+    """The draft is a translation of this, line by line, and the model a translator."""
+    model: Annotated[str, arg(metavar="NAME|DIR|HUB-ID", help_behavior_hint=BY_SOURCE)] = ""
+    """A model that ships (`sundae models`), a folder, or an id on a hub (extra `hub`)."""
     suspicion: Annotated[float, arg(metavar="N")] = 50.0
     """A token may change if another is N times likelier there; less finds more mistakes, and more that are none."""
     edits: Annotated[int | None, arg(metavar="N")] = None
@@ -60,8 +64,8 @@ class Command(ChainFlags):
         from sundae.decoding.constraints import Constraints
         from sundae.decoding.refine import RefineSettings
 
-        if self.source is not None and self.model == WRITER:
-            replace(self, model=TRANSLATOR).run()
+        if not self.model:
+            replace(self, model=WRITER if self.source is None else TRANSLATOR).run()
             return
         if self.candidates < 1:
             raise UsageError(f"--candidates {self.candidates}", why="must be at least 1")
