@@ -67,6 +67,11 @@ RUNS: dict[str, Run] = {
     "ar-small": twin("ende"),
     "long": from_twin("ar-small", *CLOSE, updates=LONG),
     "distilled": from_twin("ar-small", *CLOSE, "objective.label_smoothing=0.0", corpus="ende-distilled", updates=LONG),
+    # The same with a better teacher: the full twin once more, with another seed.
+    "ar-1": Run("multi30k-ar", changes=["training.seed=1"]),
+    "distilled-full": from_twin(
+        "ar-1", *CLOSE, "objective.label_smoothing=0.0", corpus="ende-distilled-full", updates=LONG
+    ),
     "l12-0": small(),
     "l1-0": small("objective.unroll_steps=1", branch_of="l12-0"),
     "l13": small("objective.unroll_steps=3", branch_of="l12-0"),
@@ -88,10 +93,12 @@ LANGUAGES = {
     "ende": "en de",
     "ende-40": "en de",
     "ende-distilled": "en de",
+    "ende-distilled-full": "en de",
     "deen": "de en",
     "enfr": "en fr",
     "raw": "en de",
 }
+TEACHERS = {"ende-distilled": "ar-small", "ende-distilled-full": "ar-1"}
 STUDIED = "sundae"
 """The run whose decoding is studied."""
 STEPS_STUDIED = (STUDIED, "distilled")
@@ -114,6 +121,9 @@ CLAIMS = [
     ("distilled", "ar-small"),
     ("distilled", "ar"),
     ("distilled", "long"),
+    ("distilled-full", "ar-1"),
+    ("distilled-full", "ar"),
+    ("distilled-full", "distilled"),
     ("deen", "deen-ar"),
     ("enfr", "enfr-ar"),
     ("raw", "raw-ar"),
@@ -144,8 +154,8 @@ class Multi30k(Bench):
         return corpus != "raw"
 
     def prepare(self, corpus: str, folder: Path) -> None:
-        if corpus == "ende-distilled":
-            self.distil("ende", teacher="ar-small", to=folder)
+        if corpus in TEACHERS:
+            self.distil("ende", teacher=TEACHERS[corpus], to=folder)
             return
         common = ["--vocabulary", VOCABULARY, "--canvas", 40 if corpus == "ende-40" else 64]
         held_out = ["--validation-from", *self.pair_files(corpus, "val")]
