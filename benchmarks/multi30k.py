@@ -99,6 +99,7 @@ LANGUAGES = {
     "raw": "en de",
 }
 TEACHERS = {"ende-distilled": "ar-small", "ende-distilled-full": "ar-1"}
+"""Whose translations the distilled corpora hold."""
 STUDIED = "sundae"
 """The run whose decoding is studied."""
 STEPS_STUDIED = (STUDIED, "distilled")

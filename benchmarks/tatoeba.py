@@ -30,6 +30,7 @@ CLOSE = ["network.canvas_unit=2", "training.batch_tokens=720"]
 GOING_ON = ["training.warmup_steps=200", "training.learning_rate=2.5e-3"]
 """From weights that know both languages well, at half of the twins' rate."""
 TEACHER = ["training.steps=8000", *GOING_ON]
+"""A left-to-right model, from SUNDAE's weights."""
 DISTILLED = ["training.steps=16000", *GOING_ON, *CLOSE, "objective.plain_share=0.0", "objective.label_smoothing=0.0"]
 """On a teacher's translations: there is one for each sentence, and it is the likeliest."""
 BACK = ["data.source_language=de", "data.target_language=en"]
