@@ -73,14 +73,19 @@ DETERMINISTIC = [
 ]
 # A rule that the paper does not have, with its largest number of steps: tried where a twin is to be reached.  Others
 # were always behind it, and so was noise in random places (docs/log.md).
-WIDER = [
+CORRECTING = [
     SamplingConfig(rule="predictor-corrector", steps=16, temperature=t, schedule="all", candidates=4, renoise_doubt=3.0)
     for t in (0.3, 0.5)
 ]
+# As many chains on two canvases: on close ones the likeliest length is often too short or too long.
+TWO_LENGTHS = [
+    replace(each, length_candidates=2, candidates=each.candidates // 2) for each in (*STOCHASTIC[1:], *CORRECTING)
+]
+WIDER = [*CORRECTING, *TWO_LENGTHS]
 PLAIN = TranslateSettings(keep_numbers=False)
 """The twins have nobody who looks after their numbers, so nobody does here."""
 FULL = 16
-"""Candidates of the reported figures, as in the paper."""
+"""Candidates of the reported figures, over all lengths, as in the paper."""
 DECODER = 1
 """To be counted up when a change to the package changes translations: those that are kept are then made again."""
 
@@ -190,12 +195,12 @@ class Bench(ABC):
         self, name: str, split: str, what: Settings, *, oracle: bool = False, judge: str | None = None
     ) -> list[Written]:
         """The translations of a split with some settings, kept in a file; a twin may choose among the candidates."""
-        settings = {key: value for key, value in sorted(vars(what).items()) if value != getattr(type(what)(), key)}
+        settings = _changed(what)
         label = "-".join(f"{key}={value}" for key, value in settings.items()) + ("-oracle" if oracle else "")
         path = self.work / "translations" / name / f"{split}-{label or 'default'}.json"
         # Other weights, sources or lengths are another translation.
         sources, references = self.split(self.runs[name].corpus, split)
-        made_by = {"weights": _fingerprint(self.trained(name)), "settings": vars(what), "sources": _hash(sources)}
+        made_by = {"weights": _fingerprint(self.trained(name)), "settings": settings, "sources": _hash(sources)}
         made_by |= {"lengths": _hash(references)} if oracle else {}
         made_by |= {"decoder": DECODER}
         lengths = references if oracle else None
@@ -217,7 +222,8 @@ class Bench(ABC):
         if like is not None:
             lengths = [len(model.tokenizer.encode(text)) for text in like]
             return [[each] for each in model.translate_to_length(sources, lengths, sampling=what, settings=PLAIN)]
-        return model.translate_many(sources, sampling=what, settings=replace(PLAIN, count=what.candidates))
+        every = what.candidates * what.length_candidates
+        return model.translate_many(sources, sampling=what, settings=replace(PLAIN, count=every))
 
     def _choose(self, judge: Model, sources: list[str], many: list[list[Written]]) -> list[list[Written]]:
         """Of each source's candidates the one that another model finds likeliest."""
@@ -265,7 +271,7 @@ class Bench(ABC):
         """The setting that goes to the test set: the paper's T = 10, or `widely` the best one with T of at most 16."""
         tried = tried_on(self.model(name))
         best = self.best(name, [*tried, *WIDER] if widely else tried)
-        return replace(best, candidates=FULL) if isinstance(best, SamplingConfig) else best
+        return with_candidates(best, FULL)
 
     def is_twin(self, name: str) -> bool:
         """Whether a run trains an autoregressive network."""
@@ -310,7 +316,7 @@ class Bench(ABC):
     def _made_by(self, name: str, judge: str | None) -> dict[str, str | int]:
         """What else must be equal for a run's figures to be the same."""
         pairs = [self.lines(self.runs[name].corpus, split) for split in ("val", *self.tests, *self.probes)]
-        tried = [vars(each) for each in (*tried_on(self.model(name)), *WIDER)]
+        tried = [_changed(each) for each in (*tried_on(self.model(name)), *WIDER)]
         found = {"weights": _fingerprint(self.trained(name)), "decoder": DECODER, "tried": _hash([str(tried)])}
         found["data"] = _hash([line for pair in pairs for side in pair for line in side])
         return found if judge is None else found | {"judge": _fingerprint(self.trained(judge))}
@@ -338,8 +344,7 @@ class Bench(ABC):
                 print(rows[-1], flush=True)
                 written = self.translations(name, test, setting, judge=by)
                 texts[test, way] = [" ".join(each.text.split()) for each in written]
-        own = ways[OWN][0]
-        cheap = replace(own, candidates=4) if isinstance(own, SamplingConfig) else own
+        cheap = with_candidates(ways[OWN][0], 4)
         rows += [self.row(name, split, cheap, way="probe", setting=self.shown(name, cheap)) for split in self.probes]
         return rows, texts
 
@@ -350,7 +355,8 @@ class Bench(ABC):
                 return f"mask-predict, T={what.mask_predict_steps}, {what.length_candidates} lengths"
             beam = f"beam {what.beam}, length normalisation {what.length_normalisation:g}"
             return "greedy" if what.beam == 1 else beam
-        cost = f"T={what.steps}, n={what.candidates}"
+        lengths = f"{what.length_candidates} lengths, " if what.length_candidates > 1 else ""
+        cost = f"{lengths}T={what.steps}, n={what.candidates * what.length_candidates}"
         if what.rule == "argmax-unrolled":
             return f"argmax-unrolled, share {what.uncertain_share:g}, {cost}"
         if what.rule != "low-temperature":
@@ -446,6 +452,16 @@ def _kept(path: Path, made_by: dict[str, Any], make: Callable[[], list[list[Writ
         kept = {"made by": made_by, "written": written}
         write_whole(path, json.dumps(kept, ensure_ascii=False, indent=0))
     return [[Written(*each) for each in own] for own in kept["written"]]
+
+
+def _changed(what: Settings) -> dict[str, Any]:
+    """The settings that are not the defaults: a new key changes nothing that was measured before."""
+    return {key: value for key, value in sorted(vars(what).items()) if value != getattr(type(what)(), key)}
+
+
+def with_candidates(what: Settings, count: int) -> Settings:
+    """With as many chains in all, if it has chains."""
+    return replace(what, candidates=count // what.length_candidates) if isinstance(what, SamplingConfig) else what
 
 
 def _hash(lines: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ import pytest
 from sundae.baselines.models import TOO_LONG, AutoregressiveTwin
 from sundae.cli import main
 from sundae.config import BaselineConfig, RankName, SamplingConfig
+from sundae.core.network import Transformer
 from sundae.decoding import desk
 from sundae.decoding import lines as line_by_line
 from sundae.decoding.lines import translate_lines
@@ -72,9 +73,10 @@ def test_it_learns_64_pairs_by_heart(model: Sundae, pairs: Corpus, rule):
 
 def test_mixed_lengths_in_a_batch_equal_line_by_line(model: Sundae, pairs: Corpus):
     sources = sides(pairs)[0][:12]
-    for settings in (TranslateSettings(count=3), TranslateSettings(lengths=3, by="mbr")):
-        together = model.translate_many(sources, sampling=QUICK, settings=settings)
-        alone = [model.translate_many([source], sampling=QUICK, settings=settings)[0] for source in sources]
+    several = replace(QUICK, length_candidates=3)
+    for sampling, settings in ((QUICK, TranslateSettings(count=3)), (several, TranslateSettings(by="mbr"))):
+        together = model.translate_many(sources, sampling=sampling, settings=settings)
+        alone = [model.translate_many([source], sampling=sampling, settings=settings)[0] for source in sources]
         assert [[each.text for each in found] for found in together] == [
             [each.text for each in found] for found in alone
         ]
@@ -145,12 +147,20 @@ def test_more_lengths_and_candidates_are_ranked_and_equal_ones_merged(model: Sun
     source = sides(pairs)[0][3]
     (found,) = model.translate_many(
         [source],
-        sampling=replace(QUICK, temperature=1.0, candidates=8),
-        settings=TranslateSettings(count=10, lengths=4),
+        sampling=replace(QUICK, temperature=1.0, candidates=8, length_candidates=4),
+        settings=TranslateSettings(count=10),
     )
     texts = [each.text for each in found]
     assert len(texts) == len(set(texts)) > 1
     assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+
+
+def test_without_length_prediction_there_is_one_length(model: Sundae):
+    config = model.config.updated({"network": {"length_prediction": False}})
+    blind = Sundae(Transformer(config.network), model.tokenizer, config)
+    assert len(blind.translate(["the cat"], sampling=QUICK)) == 1
+    with pytest.raises(UsageError, match="does not predict lengths"):
+        blind.translate(["the cat"], sampling=replace(QUICK, length_candidates=2))
 
 
 def test_terms_tags_and_numbers_are_kept(model: Sundae, pairs: Corpus):
@@ -465,6 +475,12 @@ def test_evaluate_equals_translate_and_sweeps(folder: str, pairs: Corpus, tmp_pa
     assert main(["evaluate", "translation", *both, "--hypotheses", hypotheses, "sampling.steps=3"]) == 0
     assert "length accuracy" in capsys.readouterr().out
     assert (tmp_path / "out.txt").read_bytes() == (tmp_path / "hypotheses.txt").read_bytes()
+    assert main(["translate", str(files[0]), *usual, "--lengths", "3", "-t", "1", "-o", str(tmp_path / "3.txt")]) == 0
+    three = [*both, "--hypotheses", hypotheses, "sampling.length_candidates=3", "sampling.temperature=1"]
+    assert main(["evaluate", "translation", *three]) == 0
+    assert (tmp_path / "3.txt").read_bytes() == (tmp_path / "hypotheses.txt").read_bytes()
+    assert (tmp_path / "3.txt").read_bytes() != (tmp_path / "out.txt").read_bytes()
+    capsys.readouterr()
     sweep = ["sampling.steps=2,4", "sampling.candidates=1,2"]
     assert main(["evaluate", "translation", *both, *sweep, "--json"]) == 0
     (table,) = json.loads(capsys.readouterr().out)["tables"]
@@ -513,6 +529,8 @@ def test_what_grows_step_by_step_ends_as_the_translation(folder: str, model: Sun
     assert [each.bleu for each in again] == [each.bleu for each in wide]
     other, _ = by_step(model, sources[:12], references[:12], sampling=chain, seed=1)
     assert other[0].score != wide[0].score
+    one, _ = by_step(model, sources[:12], references[:12], sampling=replace(chain, length_candidates=3))
+    assert one == wide
     ours = model.translator(sampling=chain).score(sources, [each.text for each in last])
     theirs = model.translator().score(sources, references[1:] + references[:1])
     assert sum(ours) > sum(theirs)

@@ -278,6 +278,7 @@ class SamplingConfig:
     """How the chain is run.  Paper: sec. 2.2, sec. 3.1 (Decoding), sec. 3.2; later keys: docs/decoding.md.
 
     `final_temperature` is that of the last step, reached in a straight line from `temperature`; -1: it does not change.
+    A translator runs `candidates` chains for each of the `length_candidates` likeliest lengths.
     """
 
     rule: RuleName = "low-temperature"
@@ -287,6 +288,7 @@ class SamplingConfig:
     share: float = 0.3
     uncertain_share: float = 0.3
     candidates: int = 1
+    length_candidates: int = 1
     stop_early: bool = True
 
     final_temperature: float = -1.0
@@ -302,7 +304,7 @@ class SamplingConfig:
         _require(self.steps >= 0, "sampling.steps", self.steps, "must not be negative")
         require_temperature("sampling.temperature", self.temperature)
         _require_share("sampling", share=self.share, uncertain_share=self.uncertain_share)
-        _require_positive("sampling", candidates=self.candidates)
+        _require_positive("sampling", candidates=self.candidates, length_candidates=self.length_candidates)
         _require(
             self.final_temperature in (-1, 0) or LOWEST_TEMPERATURE <= self.final_temperature <= 1000,
             "sampling.final_temperature",

@@ -111,8 +111,6 @@ class Translation(_Reporting):
     """The text is lower-cased and tokenised already: BLEU without further tokenisation."""
     hypotheses: Annotated[Path | None, arg(metavar="FILE")] = None
     """Write the translations there, one a line."""
-    lengths: Annotated[int, arg(metavar="K")] = 1
-    """How many of the likeliest lengths SUNDAE tries."""
     rank: Literal["score", "per-token", "mbr"] | None = None
     """How SUNDAE's candidates are ranked: by score, if only one length is tried, else per token."""
     judge: Annotated[str | None, arg(metavar="DIR|HUB-ID")] = None
@@ -139,7 +137,7 @@ class Translation(_Reporting):
                 raise UsageError(given[0], why=f"{self.model} is a SUNDAE model", hint="sampling.*")
         else:
             given = [each for each in self.overrides if each.startswith("sampling.")]
-            given += [f"--{flag}" for flag in ("lengths", "rank", "judge") if getattr(self, flag) not in (None, 1)]
+            given += [f"--{flag}" for flag in ("rank", "judge") if getattr(self, flag) is not None]
             given += ["--free-numbers"] if self.free_numbers else []
             if given:
                 raise UsageError(given[0], why=f"{self.model} is not a SUNDAE model")
@@ -167,7 +165,7 @@ class Translation(_Reporting):
             return [found[0] for found in many]
 
         config: dict[str, Any] = configured[grid[0]].to_dict()
-        config["translation"] = {"lengths": self.lengths, "rank": self.rank, "free_numbers": self.free_numbers}
+        config["translation"] = {"rank": self.rank, "free_numbers": self.free_numbers}
         config["translation"] |= {} if twin is None else {"judge": self.judge, "judged by": twin.config.to_dict()}
         if len(grid) > 1:
             config["sweep"] = list(self.overrides)
@@ -188,7 +186,7 @@ class Translation(_Reporting):
         """As `sundae translate` takes them."""
         from sundae.decoding.translation import TranslateSettings
 
-        return TranslateSettings(seed=self.seed, lengths=self.lengths, by=self.rank, keep_numbers=not self.free_numbers)
+        return TranslateSettings(seed=self.seed, by=self.rank, keep_numbers=not self.free_numbers)
 
 
 def _combinations(overrides: Sequence[str]) -> list[tuple[str, ...]]:

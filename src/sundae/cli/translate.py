@@ -50,7 +50,7 @@ class Command(ChainFlags):
     to that."""
     candidates: Annotated[int | None, arg(metavar="N")] = None
     """Chains for each length; their best is taken."""
-    lengths: Annotated[int, arg(metavar="K")] = 1
+    lengths: Annotated[int | None, arg(metavar="K")] = None
     """How many of the likeliest lengths are tried."""
     rank: Literal["score", "per-token", "mbr"] | None = None
     """How candidates are ranked: by score, if only one length is tried, else per token; mbr is agreement."""
@@ -91,9 +91,10 @@ class Command(ChainFlags):
         sampling = self.sampling(model.config.sampling)
         if self.candidates is not None:
             sampling = replace(sampling, candidates=self.candidates)
+        if self.lengths is not None:
+            sampling = replace(sampling, length_candidates=self.lengths)
         settings = TranslateSettings(
             count=self.count,
-            lengths=self.lengths,
             by=self.rank,
             seed=self.seed,
             banned=split_words(*self.ban),
@@ -103,7 +104,7 @@ class Command(ChainFlags):
         )
         if self.judge is not None and self.rank is not None:
             raise UsageError("--judge with --rank", why="either of them ranks the candidates")
-        if self.judge is not None and sampling.candidates * self.lengths == 1:
+        if self.judge is not None and sampling.candidates * sampling.length_candidates == 1:
             raise UsageError("--judge", why="there is one candidate, and nothing to choose", hint="--candidates 16")
         twin = None if self.judge is None else load_judge(self.judge, model)
         rate = None if twin is None else twin.rate
@@ -140,11 +141,11 @@ class Command(ChainFlags):
         terms: dict[str, str],
     ) -> None:
         only_chain = ("steps", "temperature", "rule", "schedule", "share", "top_k", "top_p", "trace", "html", "rank")
-        given = [name for name in (*only_chain, "candidates", "judge") if getattr(self, name) is not None]
+        given = [name for name in (*only_chain, "candidates", "lengths", "judge") if getattr(self, name) is not None]
         others = {"ban": self.ban, "watch": self.watch, "terms": terms, "free-numbers": self.free_numbers}
         given += [name for name, value in others.items() if value]
-        if given or self.lengths > 1:
-            raise UsageError(f"--{(given or ['lengths'])[0]}", why=f"{self.model} is not a SUNDAE model")
+        if given:
+            raise UsageError(f"--{given[0]}", why=f"{self.model} is not a SUNDAE model")
         from sundae.model import AutoregressiveTwin
 
         settings = model.config.baseline

@@ -44,14 +44,12 @@ Rate = Callable[[Sequence[str], Sequence[str]], list[float]]
 class TranslateSettings:
     """How hard to try, and what a translation must hold.
 
-    `lengths` of the likeliest target lengths are tried, with `sampling.candidates` chains each; the best `count`
-    different texts are given.  Candidates on one canvas are ranked by their score, else per token, unless `by` says
-    otherwise or another model rates them.  `terms` has for words of a source those that its translation must hold; of
-    terms that overlap in the source the longest counts.
+    The best `count` different texts are given.  Candidates on one canvas are ranked by their score, those of several
+    lengths per token, unless `by` says otherwise or another model rates them.  `terms` has for words of a source those
+    that its translation must hold; of terms that overlap in the source the longest counts.
     """
 
     count: int = 1
-    lengths: int = 1
     by: RankName | None = None
     seed: int = 0
     banned: tuple[str, ...] = ()
@@ -63,8 +61,8 @@ class TranslateSettings:
     """Whether rows that did not change are left out of a step; False is for measuring what T whole steps cost."""
 
     def __post_init__(self) -> None:
-        if self.count < 1 or self.lengths < 1:
-            raise UsageError(f"{self.count} translations, {self.lengths} lengths", why="must be at least 1")
+        if self.count < 1:
+            raise UsageError(f"{self.count} translations", why="must be at least 1")
         if self.by == "leave-one-out":
             raise UsageError("--rank leave-one-out", why="it ranks fillings; translations go by their score, or mbr")
         for source, target in self.terms.items():
@@ -302,13 +300,13 @@ class Translator:
     def _lengths(self, encoded: tuple[Tensor, Tensor]) -> Tensor:
         """The likeliest (halved) lengths of each source, best first."""
         encodings, inside = encoded
-        config = self.network.config
+        config, tried = self.network.config, self.sampling.length_candidates
         if not config.length_prediction:
-            if self.settings.lengths > 1:
-                raise UsageError(f"{self.settings.lengths} lengths", why="this model does not predict lengths")
+            if tried > 1:
+                raise UsageError(f"sampling.length_candidates={tried}", why="this model does not predict lengths")
             return torch.full((len(encodings), 1), config.canvas)
         logits = self.network.length_predictor(encodings, inside=inside)
-        return logits.topk(min(self.settings.lengths, logits.shape[1]), dim=1).indices + 1
+        return logits.topk(min(tried, logits.shape[1]), dim=1).indices + 1
 
     def _run(
         self,

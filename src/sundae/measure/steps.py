@@ -61,7 +61,7 @@ def by_step(
 
     Sources are taken as they are: one that is too long for the network is cropped.  All chains take all steps.
     """
-    sampling = replace(sampling, candidates=1, stop_early=False)
+    sampling = replace(sampling, candidates=1, length_candidates=1, stop_early=False)
     order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
     texts: list[dict[int, str]] = [{} for _ in range(sampling.steps + 1)]
     scores = torch.zeros(sampling.steps + 1, dtype=torch.float64)
