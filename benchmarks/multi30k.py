@@ -28,8 +28,6 @@ START = 4_000
 """Updates of the twin from whose weights SUNDAE starts; with its own, three quarters of the full budget."""
 LONG = 12_000
 """Updates of SUNDAE on close canvases from a twin of the small budget: about two hours of a core with the twin's."""
-LONGEST = 30_000
-"""Updates of SUNDAE from the twin of the full budget."""
 SHIFTED = ["network.shifted=true", "training.learning_rate=2.5e-3"]
 """Wired as the twin is, whose weights then fit; a rate as high as the twin's would undo what it has learnt."""
 CLOSE = ["network.canvas_unit=2", "training.batch_tokens=720"]
@@ -74,8 +72,6 @@ RUNS: dict[str, Run] = {
     "distilled-full": from_twin(
         "ar-1", *CLOSE, "objective.label_smoothing=0.0", corpus="ende-distilled-full", updates=LONG
     ),
-    # From that twin's weights on people's translations, for as long as the machine allowed.
-    "full": from_twin("ar-1", *CLOSE, "network.dropout=0.2", updates=LONGEST),
     "l12-0": small(),
     "l1-0": small("objective.unroll_steps=1", branch_of="l12-0"),
     "l13": small("objective.unroll_steps=3", branch_of="l12-0"),
@@ -129,9 +125,6 @@ CLAIMS = [
     ("distilled-full", "ar-1"),
     ("distilled-full", "ar"),
     ("distilled-full", "distilled"),
-    ("full", "ar"),
-    ("full", "ar-1"),
-    ("full", "long"),
     ("deen", "deen-ar"),
     ("enfr", "enfr-ar"),
     ("raw", "raw-ar"),
