@@ -50,7 +50,7 @@ def translate_lines(
 
     Every sentence is translated apart, one of more than `longest` tokens in parts of half as many at most, and version
     i is made of the i-th best of each.  What has no letter stays as it is.  What cannot be split is cropped by the
-    model; `say` is told how many lines that was.
+    model; `say` is told how many lines were split inside a sentence, and how many cropped.
     """
     if isinstance(lines, str):
         raise UsageError("one text where lines are wanted", why="it would be read letter by letter", hint="[text]")
@@ -63,15 +63,19 @@ def translate_lines(
         return [sentence] if fits(sentence) else split_to_fit(sentence, lambda text: fits(text, max(1, longest // 2)))
 
     read: list[_Line] = []
-    cropped = 0
+    split = cropped = 0
     for line in lines:
         text, placeables = take_out(line)
-        pieces = (part.strip() for sentence in certain_sentences(text) for part in in_parts(sentence))
+        sentences = certain_sentences(text)
+        split += not all(map(fits, sentences))
+        pieces = (part.strip() for sentence in sentences for part in in_parts(sentence))
         parts = tuple(part for part in pieces if part)
         cropped += not all(map(fits, parts))
         read.append(_Line(parts, placeables))
+    if split and say is not None:
+        say(f"{split} of {len(lines)} lines have a sentence of more than {longest} tokens and are translated in parts")
     if cropped and say is not None:
-        say(f"{cropped} of {len(lines)} lines hold a character of more than {longest} tokens and were cropped")
+        say(f"{cropped} of {len(lines)} lines hold a character of more than {longest} tokens and are cropped")
     every = dict.fromkeys(part for line in read for part in line.parts)
     kept = Kept() if kept is None else kept
     done = {part: [Written(part, 0.0, 0, 0)] for part in every if not any(map(str.isalpha, part))} | kept.found
