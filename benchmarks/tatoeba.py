@@ -45,6 +45,9 @@ RUNS: dict[str, Run] = {
     "deen-distilled": Run(
         "tatoeba", "deen-distilled", [*BACK, *DISTILLED, "network.shifted=true"], after="deen", watched=200
     ),
+    # The distilled models as they ship, in half precision.
+    "english-german": Run("tatoeba", "ende", ships="english-german"),
+    "german-english": Run("tatoeba", "deen", ships="german-english"),
 }
 CLAIMS = [
     ("ende", "ende-ar"),
@@ -55,6 +58,12 @@ CLAIMS = [
     ("deen-distilled", "deen-ar"),
     ("ende-distilled", "ende"),
     ("deen-distilled", "deen"),
+    ("english-german", "ende-teacher"),
+    ("german-english", "deen-teacher"),
+    ("english-german", "ende-ar"),
+    ("german-english", "deen-ar"),
+    ("english-german", "ende-distilled"),
+    ("german-english", "deen-distilled"),
 ]
 
 

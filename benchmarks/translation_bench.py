@@ -25,6 +25,7 @@ from sundae.config import BaselineConfig, SamplingConfig
 from sundae.decoding.translation import TranslateSettings
 from sundae.decoding.written import Written
 from sundae.files import write_whole
+from sundae.folder import SHIPPED
 from sundae.machine import keep_memory
 from sundae.measure.bleu import bleu_interval, compare_bleu, corpus_chrf
 from sundae.measure.diversity import diversity
@@ -55,6 +56,8 @@ class Run:
     """Validation sentences that are translated, and measured by BLEU, at every validation."""
     wide: bool = True
     """Whether it is set against its twin with all rules, or with the paper's alone, which take a third of the time."""
+    ships: str | None = None
+    """A model of the package, which is not trained here but measured as it ships."""
     branch_of: str | None = None
     """A run whose first `shared` updates are the same, bit for bit: if they are at hand, they are not made again."""
     shared: int = 0
@@ -77,11 +80,16 @@ CORRECTING = [
     SamplingConfig(rule="predictor-corrector", steps=16, temperature=t, schedule="all", candidates=4, renoise_doubt=3.0)
     for t in (0.3, 0.5)
 ]
-# As many chains on two canvases: on close ones the likeliest length is often too short or too long.
-TWO_LENGTHS = [
-    replace(each, length_candidates=2, candidates=each.candidates // 2) for each in (*STOCHASTIC[1:], *CORRECTING)
-]
-WIDER = [*CORRECTING, *TWO_LENGTHS]
+
+
+def on_two_lengths(what: SamplingConfig) -> SamplingConfig:
+    """As many chains on two canvases: on close ones the likeliest length is often too short or too long."""
+    return replace(what, length_candidates=2, candidates=what.candidates // 2)
+
+
+DIVIDED = [*STOCHASTIC[1:], *CORRECTING]
+"""Settings that are tried with two lengths, too."""
+WIDER = [*CORRECTING, *map(on_two_lengths, DIVIDED)]
 PLAIN = TranslateSettings(keep_numbers=False)
 """The twins have nobody who looks after their numbers, so nobody does here."""
 FULL = 16
@@ -144,6 +152,8 @@ class Bench(ABC):
     def trained(self, name: str) -> Path:
         """The model of a run, trained if need be."""
         run, folder = self.runs[name], self.work / name
+        if run.ships is not None:
+            return SHIPPED / run.ships
         if not (folder / "model").exists():
             start = [] if run.after is None else ["--init", self.trained(run.after)]
             kind = [] if run.network is None else ["--network", run.network]
@@ -323,7 +333,7 @@ class Bench(ABC):
 
     def has(self, name: str) -> bool:
         """Whether a run is finished and still there."""
-        return (self.work / name / "model").exists()
+        return self.runs[name].ships is not None or (self.work / name / "model").exists()
 
     def _rows(self, name: str, judge: str | None) -> tuple[list[dict[str, Cell]], dict[tuple[str, str], list[str]]]:
         """Figures, and the translations of the test sets that they are of."""
@@ -374,6 +384,8 @@ class Bench(ABC):
         if isinstance(model, Sundae) and model.config.network.length_prediction:
             found = length_accuracy(model, *self.lines(self.runs[name].corpus, "val"))
             tables.append(Table("Length prediction on validation", [{"model": name, **found}]))
+            if self._best_way(name, self.judge_of(name)) == WIDE:
+                tables.append(Table("Two lengths instead of one", [self._divided(name, each) for each in DIVIDED]))
         log = self.work / name / "metrics.jsonl"
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
         # A run that was resumed may have logged a step twice.
@@ -383,6 +395,17 @@ class Bench(ABC):
             note = f"{self.runs[name].watched} validation sentences, n = 4, 13a tokenisation"
             tables.append(Table(WHILE_TRAINING, rows, note))
         return tables
+
+    def _divided(self, name: str, setting: SamplingConfig) -> dict[str, Cell]:
+        """What it does on validation that the chains are divided between two lengths."""
+        corpus = self.runs[name].corpus
+        two, one = (
+            [each.text for each in self.translations(name, "val", what)] for what in (on_two_lengths(setting), setting)
+        )
+        references, tokenised = self.split(corpus, "val")[1], self.tokenised(corpus)
+        found = compare_bleu(two, one, references=references, tokenised=tokenised).scores
+        scores = {"two": found.first, "one": found.second, "difference": found.difference}
+        return {"model": name, "setting": self.shown(name, setting), "split": "val", **scores}
 
     # ---- claims
 
@@ -396,13 +419,14 @@ class Bench(ABC):
             if made_by[0]["data"] != made_by[1]["data"]:
                 raise SystemExit(f"{first} and {second} were measured on other data; run them again")
             corpus = self.runs[first].corpus
-            ways = [self._best_way(first, second)]
-            ways += [JUDGED] if made_by[0].get("judge") == made_by[1]["weights"] else []
-            for way in ways:
-                ours, theirs = self._texts(first, test, way), self._texts(second, test, OWN)
+            ways = [(self._best_way(first, second), OWN)]
+            ways += [(JUDGED, OWN)] if made_by[0].get("judge") == made_by[1]["weights"] else []
+            ways += [(WIDE, WIDE)] if all(self._file(name, test, WIDE).exists() for name in (first, second)) else []
+            for way, other in ways:
+                ours, theirs = self._texts(first, test, way), self._texts(second, test, other)
                 references = self.lines(corpus, test)[1]
                 found = compare_bleu(ours, theirs, references=references, tokenised=self.tokenised(corpus)).scores
-                labels = [_setting(reports[first], way), _setting(reports[second], OWN)]
+                labels = [_setting(reports[first], way), _setting(reports[second], other)]
                 rows.append(
                     {
                         "first": first,

@@ -108,6 +108,32 @@ def test_other_weights_data_or_decoders_are_measured_again(
         bench.claims(other, "test")
 
 
+class Shipping(Small):
+    runs = {**Small.runs, "kept": Run("tiny", ships="toy")}  # noqa: RUF012
+    claimed = (("sundae", "ar"), ("kept", "ar"), ("kept", "sundae"))
+
+
+def test_a_model_that_ships_is_measured_as_it_is(
+    bench: Small, pairs: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(bench_module, "SHIPPED", tmp_path / "shipped")
+    monkeypatch.setattr(bench_module, "DIVIDED", [QUICK])
+    train(bench, "sundae", pairs, seed=3)
+    (tmp_path / "shipped").mkdir()
+    (bench.work / "sundae" / "model").rename(tmp_path / "shipped" / "toy")
+    train(bench, "sundae", pairs, seed=0)
+    shipping = Shipping(tmp_path, work=bench.work, threads=1)
+    reports = measured(shipping)
+    written = [shipping._texts(name, "test", "own") for name in ("sundae", "kept")]
+    assert written[0] != written[1]
+    (with_two,) = (table for table in reports["kept"].tables if table.title == "Two lengths instead of one")
+    assert [row["setting"] for row in with_two.rows] == ["temperature 1, T=1, n=2"]
+    shutil.rmtree(tmp_path / "shipped")
+    compared = [(row["first"], row["second"]) for row in shipping.claims(reports, "test").rows]
+    judged = [("sundae", "ar"), ("kept", "ar")]  # once with its own ranking, once with the twin's
+    assert compared == [each for pair in judged for each in (pair, pair)] + 2 * [("kept", "sundae")]
+
+
 class Forked(Small):
     short = ("training.steps=4", "training.checkpoint_every=2", "objective.plain_share=0.5", "network.encoder_layers=1")
     runs = {  # noqa: RUF012
