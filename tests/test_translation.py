@@ -22,6 +22,7 @@ from sundae.decoding.translation import TranslateSettings, Translator
 from sundae.decoding.written import Written
 from sundae.errors import UsageError
 from sundae.measure.bleu import corpus_bleu
+from sundae.measure.diversity import diversity
 from sundae.measure.steps import by_step
 from sundae.model import Sundae, load_model
 from sundae.text.corpus import Corpus
@@ -523,7 +524,9 @@ def test_what_grows_step_by_step_ends_as_the_translation(folder: str, model: Sun
     chain = replace(model.config.sampling, steps=4, temperature=0.3, candidates=1, stop_early=False)
     last = model.translate(sources, sampling=chain, settings=TranslateSettings(keep_numbers=False))
     assert low[4]["BLEU"] == pytest.approx(corpus_bleu([each.text for each in last], references).score)
-    assert (tmp_path / "report" / "model-score.png").exists()
+    assert low[4]["repeated tokens"] == diversity([each.text for each in last]).repeated_tokens
+    assert all(0 <= row["repeated tokens"] < 1 for row in high)
+    assert all((tmp_path / "report" / f"{what}.png").exists() for what in ("bleu", "model-score", "repeated-tokens"))
     with pytest.MonkeyPatch.context() as patch:  # a large model's batches are smaller
         patch.setattr(desk, "BATCH_BYTES", 4 * 24 * model.vocabulary_size * 5)
         again, _ = by_step(model, sources[:12], references[:12], sampling=chain)

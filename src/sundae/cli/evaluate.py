@@ -201,7 +201,10 @@ def _combinations(overrides: Sequence[str]) -> list[tuple[str, ...]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Steps(_Reporting):
-    """How translations grow: BLEU and model score after every step, at several temperatures (with --out, plots)."""
+    """How translations grow: BLEU, model score and repetition after every step, at several temperatures.
+
+    With --out, plots.
+    """
 
     model: Annotated[str, arg(metavar="NAME|DIR|HUB-ID")]
     """A SUNDAE model that translates."""
@@ -247,19 +250,22 @@ class Steps(_Reporting):
         if cropped:
             say(f"{cropped} of {len(sources)} sources have more than {longest} tokens and are cropped here")
         rows: list[dict[str, Cell]] = []
-        curves: dict[str, list[Series]] = {"BLEU": [], "model score": []}
+        curves: dict[str, list[Series]] = {"BLEU": [], "model score": [], "repeated tokens": []}
         signature = ""
         for temperature, sampling in zip(self.temperatures, samplings, strict=True):
             grown, signature = by_step(
                 model, sources, references, sampling=sampling, seed=self.seed, tokenised=self.tokenised
             )
-            rows += [
-                {"temperature": temperature, "step": each.step, "BLEU": each.bleu, "model score": each.score}
+            figures = [
+                {"BLEU": each.bleu, "model score": each.score, "repeated tokens": each.repeated_tokens}
                 for each in grown
             ]
+            rows += [
+                {"temperature": temperature, "step": each.step, **own} for each, own in zip(grown, figures, strict=True)
+            ]
             name, at = f"temperature {temperature:g}", [float(each.step) for each in grown[1:]]
-            curves["BLEU"].append(Series(name, at, [each.bleu for each in grown[1:]]))
-            curves["model score"].append(Series(name, at, [each.score for each in grown[1:]]))
+            for what, series in curves.items():
+                series.append(Series(name, at, [own[what] for own in figures[1:]]))
         line = reference_score(model, sources, references)
         curves["model score"].append(Series("references", [1.0, float(self.steps)], [line, line]))
         note = f"signature {signature}; the references' model score is {line:.4g}"

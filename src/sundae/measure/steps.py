@@ -1,4 +1,4 @@
-"""How a translation grows: BLEU and model score after every step of the chain.
+"""How a translation grows: BLEU, model score and repetition after every step of the chain.
 
 Paper: app. E (Translation analysis).
 """
@@ -15,6 +15,7 @@ from sundae.decoding.desk import batch_rows
 from sundae.decoding.reading import Reading
 from sundae.decoding.translation import TranslateSettings
 from sundae.measure.bleu import corpus_bleu, tokenised_bleu
+from sundae.measure.diversity import diversity
 from sundae.model import Sundae
 
 _BATCH = 32
@@ -28,6 +29,8 @@ class Step:
     bleu: float
     score: float
     """The model score of a sentence, on average."""
+    repeated_tokens: float
+    """Share of words that equal the word just before them: what is left of writing all at once."""
 
 
 class _Keeper:
@@ -81,9 +84,11 @@ def by_step(
     steps: list[Step] = []
     signature = ""
     for step, found in enumerate(texts):
-        bleu = measure([found[number] for number in range(len(sources))], references)
+        grown = [found[number] for number in range(len(sources))]
+        bleu = measure(grown, references)
         signature = bleu.signature
-        steps.append(Step(step, bleu.score, float(scores[step]) / len(sources)))
+        repeated = diversity(grown, orders=(1,)).repeated_tokens
+        steps.append(Step(step, bleu.score, float(scores[step]) / len(sources), repeated))
     return steps, signature
 
 
