@@ -30,6 +30,8 @@ LONG = 12_000
 """Updates of SUNDAE on close canvases from a twin of the small budget: about two hours of a core with the twin's."""
 LONGEST = 36_000
 """Three times as many: fifty passes over the pairs, where the twin of the full budget makes thirty-three."""
+LONGEST_OF_THREE = 24_000
+"""About as long on the clock if every unrolled update takes three passes instead of two."""
 SHIFTED = ["network.shifted=true", "training.learning_rate=2.5e-3"]
 """Wired as the twin is, whose weights then fit; a rate as high as the twin's would undo what it has learnt."""
 CLOSE = ["network.canvas_unit=2", "training.batch_tokens=720"]
@@ -69,6 +71,7 @@ RUNS: dict[str, Run] = {
     "ar-small": twin("ende"),
     "long": from_twin("ar-small", *CLOSE, updates=LONG),
     "longest": from_twin("ar-small", *CLOSE, updates=LONGEST),
+    "longest-l13": from_twin("ar-small", *CLOSE, "objective.unroll_steps=3", updates=LONGEST_OF_THREE),
     "distilled": from_twin("ar-small", *CLOSE, "objective.label_smoothing=0.0", corpus="ende-distilled", updates=LONG),
     # The same with a better teacher: the full twin once more, with another seed.
     "ar-1": Run("multi30k-ar", changes=["training.seed=1"]),
@@ -119,6 +122,9 @@ CLAIMS = [
     ("longest", "ar-small"),
     ("longest", "ar"),
     ("longest", "long"),
+    ("longest-l13", "ar-small"),
+    ("longest-l13", "ar"),
+    ("longest-l13", "longest"),
     ("l12-0", "l1-0"),
     ("l12-1", "l1-1"),
     ("l12-2", "l1-2"),
