@@ -146,6 +146,26 @@ def test_sentences_are_translated_apart_and_what_has_no_letter_is_copied(model: 
         model.translate("the cat")
 
 
+def test_tags_stay_in_their_sentence_however_long_its_neighbours_become(model: Sundae):
+    def by_heart(sources: Sequence[str]) -> list[list[Written]]:
+        found = {
+            "one .": ["eins und noch viel mehr .", ""],
+            "a two b .": ["ein zwei b .", "ein zwei b ."],
+            "c .": ["c .", "c ."],
+        }
+        return [[Written(text, 0.0, 1, 1) for text in found[source]] for source in sources]
+
+    ((best, second),) = translate_lines(
+        ["one . <i>a <b>two</b> b .</i> c ."], by_heart, tokenizer=model.tokenizer, longest=24, count=2
+    )
+    assert best.text == "eins und noch viel mehr . <i>ein <b>zwei</b> b .</i> c ."
+    assert second.text == "<i>ein <b>zwei</b> b .</i> c ."
+    (nothing,) = translate_lines(
+        ["<b>one .</b>"], lambda _: [[Written("", 0.0, 1, 1)]], tokenizer=model.tokenizer, longest=24
+    )
+    assert nothing[0].text == "<b></b>"
+
+
 def test_more_lengths_and_candidates_are_ranked_and_equal_ones_merged(model: Sundae, pairs: Corpus):
     source = sides(pairs)[0][3]
     (found,) = model.translate_many(

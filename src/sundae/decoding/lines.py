@@ -1,7 +1,10 @@
 """Lines in, lines out, whatever translates them: long lines are split, tags and addresses kept, lengths gathered."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+import numpy as np
 
 from sundae.decoding.written import Written
 from sundae.errors import UsageError
@@ -89,14 +92,15 @@ def translate_lines(
         done |= found
         if progress is not None:
             progress(len(lines) * (len(every) - len(wanted) + begin + len(some)) // len(every))
-    return [_joined([done[part] for part in line.parts], line.placeables, count) for line in read]
+    return [_joined(line, [done[part] for part in line.parts], count) for line in read]
 
 
-def _joined(parts: Sequence[Sequence[Written]], placeables: Sequence[Placeable], count: int) -> list[Written]:
+def _joined(line: _Line, parts: Sequence[Sequence[Written]], count: int) -> list[Written]:
     versions: dict[str, Written] = {}
     for number in range(min(count, max(map(len, parts), default=1))):
         own = [part[min(number, len(part) - 1)] for part in parts]
-        text = put_back(" ".join(each.text for each in own), placeables)
+        texts = [each.text for each in own]
+        text = put_back(" ".join(texts), _part_by_part(line, texts))
         written = Written(
             text,
             sum(each.score for each in own) / max(1, len(own)),
@@ -106,3 +110,12 @@ def _joined(parts: Sequence[Sequence[Written]], placeables: Sequence[Placeable],
         )
         versions.setdefault(text, written)
     return list(versions.values())
+
+
+def _part_by_part(line: _Line, translations: Sequence[str]) -> tuple[Placeable, ...]:
+    """What was taken out of one sentence goes into its translation, not into that of its neighbour."""
+    words, translated = ([0, *accumulate(len(text.split()) for text in side)] for side in (line.parts, translations))
+    if not translated[-1]:
+        return line.placeables
+    shares = (np.interp(each.share * words[-1], words, translated) / translated[-1] for each in line.placeables)
+    return tuple(replace(each, share=float(share)) for each, share in zip(line.placeables, shares, strict=True))
