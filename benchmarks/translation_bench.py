@@ -385,7 +385,8 @@ class Bench(ABC):
             found = length_accuracy(model, *self.lines(self.runs[name].corpus, "val"))
             tables.append(Table("Length prediction on validation", [{"model": name, **found}]))
             if self._best_way(name, self.judge_of(name)) == WIDE:
-                tables.append(Table("Two lengths instead of one", [self._divided(name, each) for each in DIVIDED]))
+                rows = [self.against(name, on_two_lengths(each), each) for each in DIVIDED]
+                tables.append(Table("Two lengths instead of one", rows))
         log = self.work / name / "metrics.jsonl"
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
         # A run that was resumed may have logged a step twice.
@@ -396,16 +397,28 @@ class Bench(ABC):
             tables.append(Table(WHILE_TRAINING, rows, note))
         return tables
 
-    def _divided(self, name: str, setting: SamplingConfig) -> dict[str, Cell]:
-        """What it does on validation that the chains are divided between two lengths."""
-        corpus = self.runs[name].corpus
-        two, one = (
-            [each.text for each in self.translations(name, "val", what)] for what in (on_two_lengths(setting), setting)
+    def against(
+        self, name: str, first: Settings, second: Settings, *, oracle: bool = False, **labels: Cell
+    ) -> dict[str, Cell]:
+        """One way to decode against another, paired on validation; an oracle tells the first its lengths."""
+        known = (oracle, False)
+        ours, theirs = (
+            [each.text for each in self.translations(name, "val", what, oracle=told)]
+            for what, told in zip((first, second), known, strict=True)
         )
-        references, tokenised = self.split(corpus, "val")[1], self.tokenised(corpus)
-        found = compare_bleu(two, one, references=references, tokenised=tokenised).scores
-        scores = {"two": found.first, "one": found.second, "difference": found.difference}
-        return {"model": name, "setting": self.shown(name, setting), "split": "val", **scores}
+        corpus = self.runs[name].corpus
+        references = self.split(corpus, "val")[1]
+        found = compare_bleu(ours, theirs, references=references, tokenised=self.tokenised(corpus)).scores
+        return {
+            "model": name,
+            **labels,
+            "first": self.shown(name, first) + (", lengths known" if oracle else ""),
+            "second": self.shown(name, second),
+            "split": "val",
+            "BLEU": found.first,
+            "BLEU of the second": found.second,
+            "difference": found.difference,
+        }
 
     # ---- claims
 
