@@ -127,7 +127,8 @@ def test_a_model_that_ships_is_measured_as_it_is(
     written = [shipping._texts(name, "test", "own") for name in ("sundae", "kept")]
     assert written[0] != written[1]
     (with_two,) = (table for table in reports["kept"].tables if table.title == "Two lengths instead of one")
-    assert [row["setting"] for row in with_two.rows] == ["temperature 1, T=1, n=2"]
+    sides = [(row["first"], row["second"]) for row in with_two.rows]
+    assert sides == [("temperature 1, 2 lengths, T=1, n=2", "temperature 1, T=1, n=2")]
     shutil.rmtree(tmp_path / "shipped")
     compared = [(row["first"], row["second"]) for row in shipping.claims(reports, "test").rows]
     judged = [("sundae", "ar"), ("kept", "ar")]  # once with its own ranking, once with the twin's
