@@ -90,6 +90,8 @@ def on_two_lengths(what: SamplingConfig) -> SamplingConfig:
 DIVIDED = [*STOCHASTIC[1:], *CORRECTING]
 """Settings that are tried with two lengths, too."""
 WIDER = [*CORRECTING, *map(on_two_lengths, DIVIDED)]
+SHIPPING = STOCHASTIC[-1]
+"""How the models that ship translate, on one length or on two: all else was chosen before they were rounded."""
 PLAIN = TranslateSettings(keep_numbers=False)
 """The twins have nobody who looks after their numbers, so nobody does here."""
 FULL = 16
@@ -277,10 +279,20 @@ class Bench(ABC):
         scores = {number: self.row(name, split, what)["BLEU"] for number, what in enumerate(tried)}
         return tried[max(scores, key=lambda number: scores[number].value)]  # type: ignore[union-attr]
 
+    def tried(self, name: str) -> list[Settings]:
+        """What is tried on validation."""
+        model = self.model(name)
+        if isinstance(model, AutoregressiveTwin):
+            return list(BEAMS)
+        if self.runs[name].ships:
+            return [SHIPPING, on_two_lengths(SHIPPING)]
+        if isinstance(model, Sundae):
+            return [*STOCHASTIC, *DETERMINISTIC]
+        return [BaselineConfig(mask_predict_steps=10, length_candidates=n) for n in (1, 3, 5)]
+
     def chosen(self, name: str, *, widely: bool = False) -> Settings:
         """The setting that goes to the test set: the paper's T = 10, or `widely` the best one with T of at most 16."""
-        tried = tried_on(self.model(name))
-        best = self.best(name, [*tried, *WIDER] if widely else tried)
+        best = self.best(name, [*self.tried(name), *(WIDER if widely else [])])
         return with_candidates(best, FULL)
 
     def is_twin(self, name: str) -> bool:
@@ -326,7 +338,7 @@ class Bench(ABC):
     def _made_by(self, name: str, judge: str | None) -> dict[str, str | int]:
         """What else must be equal for a run's figures to be the same."""
         pairs = [self.lines(self.runs[name].corpus, split) for split in ("val", *self.tests, *self.probes)]
-        tried = [_changed(each) for each in (*tried_on(self.model(name)), *WIDER)]
+        tried = [_changed(each) for each in (*self.tried(name), *WIDER)]
         found = {"weights": _fingerprint(self.trained(name)), "decoder": DECODER, "tried": _hash([str(tried)])}
         found["data"] = _hash([line for pair in pairs for side in pair for line in side])
         return found if judge is None else found | {"judge": _fingerprint(self.trained(judge))}
@@ -344,7 +356,7 @@ class Bench(ABC):
             ways[WIDE] = (self.chosen(name, widely=True), None)
         if judge is not None:
             ways[JUDGED] = (ways[self._best_way(name, judge)][0], judge)
-        tried = [*tried_on(self.model(name)), *(WIDER if WIDE in ways else [])]
+        tried = [*self.tried(name), *(WIDER if WIDE in ways else [])]
         rows = [self.row(name, "val", each, way="tried", setting=self.shown(name, each)) for each in tried]
         texts: dict[tuple[str, str], list[str]] = {}
         for way, (setting, by) in ways.items():
@@ -384,9 +396,10 @@ class Bench(ABC):
         if isinstance(model, Sundae) and model.config.network.length_prediction:
             found = length_accuracy(model, *self.lines(self.runs[name].corpus, "val"))
             tables.append(Table("Length prediction on validation", [{"model": name, **found}]))
-            if self._best_way(name, self.judge_of(name)) == WIDE:
-                rows = [self.against(name, on_two_lengths(each), each) for each in DIVIDED]
-                tables.append(Table("Two lengths instead of one", rows))
+            wide = self._best_way(name, self.judge_of(name)) == WIDE
+            divided = [SHIPPING] if self.runs[name].ships else DIVIDED if wide else []
+            rows = [self.against(name, on_two_lengths(each), each) for each in divided]
+            tables += [Table("Two lengths instead of one", rows)] if rows else []
         log = self.work / name / "metrics.jsonl"
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
         # A run that was resumed may have logged a step twice.
@@ -508,15 +521,6 @@ def _hash(lines: Sequence[str]) -> str:
 @cache
 def _loaded(folder: Path) -> Model:
     return load_model(folder)
-
-
-def tried_on(model: Model) -> list[Settings]:
-    """What is tried on validation."""
-    if isinstance(model, AutoregressiveTwin):
-        return list(BEAMS)
-    if isinstance(model, Sundae):
-        return [*STOCHASTIC, *DETERMINISTIC]
-    return [BaselineConfig(mask_predict_steps=10, length_candidates=n) for n in (1, 3, 5)]
 
 
 def run(bench_of: type[Bench], *, about: str | None) -> None:

@@ -109,7 +109,7 @@ def test_other_weights_data_or_decoders_are_measured_again(
 
 
 class Shipping(Small):
-    runs = {**Small.runs, "kept": Run("tiny", ships="toy")}  # noqa: RUF012
+    runs = {**Small.runs, "kept": Run("tiny", ships="toy", wide=False)}  # noqa: RUF012
     claimed = (("sundae", "ar"), ("kept", "ar"), ("kept", "sundae"))
 
 
@@ -117,7 +117,7 @@ def test_a_model_that_ships_is_measured_as_it_is(
     bench: Small, pairs: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(bench_module, "SHIPPED", tmp_path / "shipped")
-    monkeypatch.setattr(bench_module, "DIVIDED", [QUICK])
+    monkeypatch.setattr(bench_module, "SHIPPING", QUICK)
     train(bench, "sundae", pairs, seed=3)
     (tmp_path / "shipped").mkdir()
     (bench.work / "sundae" / "model").rename(tmp_path / "shipped" / "toy")
@@ -132,7 +132,7 @@ def test_a_model_that_ships_is_measured_as_it_is(
     shutil.rmtree(tmp_path / "shipped")
     compared = [(row["first"], row["second"]) for row in shipping.claims(reports, "test").rows]
     judged = [("sundae", "ar"), ("kept", "ar")]  # once with its own ranking, once with the twin's
-    assert compared == [each for pair in judged for each in (pair, pair)] + 2 * [("kept", "sundae")]
+    assert compared == [each for pair in judged for each in (pair, pair)] + [("kept", "sundae")]
 
 
 class Forked(Small):
