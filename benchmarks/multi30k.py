@@ -16,7 +16,8 @@ from pathlib import Path
 
 from sundae.config import SamplingConfig
 from sundae.measure.report import Cell, Table
-from translation_bench import DETERMINISTIC, FULL, HALF_OF_VALIDATION, STOCHASTIC, Bench, Run, run
+from translation_bench import DETERMINISTIC, FULL, HALF_OF_VALIDATION, STOCHASTIC, Bench, run
+from translation_runs import Run
 
 VOCABULARY = 6000
 FULL_BUDGET, SMALL_BUDGET = 16_000, 8_000

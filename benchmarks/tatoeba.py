@@ -16,7 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from zlib import crc32
 
-from translation_bench import Bench, Run, run
+from translation_bench import Bench, run
+from translation_runs import Run
 
 VOCABULARY = 8000
 HELD_OUT = {"val": range(10), "test": range(10, 25)}

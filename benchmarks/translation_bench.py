@@ -1,4 +1,4 @@
-"""What the benchmarks of translation share: runs that are trained once, translations that are kept, rows of figures.
+"""What the benchmarks of translation share: translations that are kept, rows of figures, claims about two runs.
 
 What a run was measured to be goes to `benchmarks/outputs/`: its report, and its translations of the test sets as they
 were scored.  Claims about two runs are made from those, so they can be made again without training anything.
@@ -7,16 +7,11 @@ were scored.  Claims about two runs are made from those, so they can be made aga
 import argparse
 import hashlib
 import json
-import shutil
-import subprocess
-import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import torch
@@ -25,15 +20,14 @@ from sundae.config import BaselineConfig, SamplingConfig
 from sundae.decoding.translation import TranslateSettings
 from sundae.decoding.written import Written
 from sundae.files import write_whole
-from sundae.folder import SHIPPED
 from sundae.machine import keep_memory
 from sundae.measure.bleu import bleu_interval, compare_bleu, corpus_chrf
 from sundae.measure.diversity import diversity
 from sundae.measure.evaluation import length_accuracy
 from sundae.measure.plots import Series, plot
 from sundae.measure.report import Cell, Report, Table, make_report, read_report
-from sundae.model import AutoregressiveTwin, Model, Sundae, load_model
-from sundae.presets import preset
+from sundae.model import AutoregressiveTwin, Model, Sundae
+from translation_runs import Runs
 
 Settings = SamplingConfig | BaselineConfig
 OUTPUTS = Path(__file__).parent / "outputs"
@@ -41,26 +35,6 @@ OUTPUTS = Path(__file__).parent / "outputs"
 OWN, WIDE, JUDGED, GREEDY = "own", "wide", "judged", "greedy"
 WHILE_TRAINING = "While training"
 HALF_OF_VALIDATION = "val, every second sentence"
-
-
-@dataclass(frozen=True)
-class Run:
-    """A model to train: a preset with changes, on a corpus, perhaps from the weights of an earlier run."""
-
-    preset: str
-    corpus: str = "ende"
-    changes: Sequence[str] = ()
-    after: str | None = None
-    network: str | None = None
-    watched: int = 0
-    """Validation sentences that are translated, and measured by BLEU, at every validation."""
-    wide: bool = True
-    """Whether it is set against its twin with all rules, or with the paper's alone, which take a third of the time."""
-    ships: str | None = None
-    """A model of the package, which is not trained here but measured as it ships."""
-    branch_of: str | None = None
-    """A run whose first `shared` updates are the same, bit for bit: if they are at hand, they are not made again."""
-    shared: int = 0
 
 
 BEAMS = [BaselineConfig(beam=5, length_normalisation=n) for n in (0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)]
@@ -100,11 +74,10 @@ DECODER = 1
 """To be counted up when a change to the package changes translations: those that are kept are then made again."""
 
 
-class Bench(ABC):
-    """Where the work is, and which runs there are; a benchmark adds its data."""
+class Bench(Runs):
+    """Which figures there are; a benchmark adds its data."""
 
     title: str
-    runs: Mapping[str, Run]
     tests: Sequence[str]
     probes: Sequence[str] = ()
     """Test sets far from the training text, which are translated in one way only, with few candidates."""
@@ -113,88 +86,9 @@ class Bench(ABC):
     drawn: Sequence[str]
     """Runs whose validation BLEU during training is drawn."""
 
-    def __init__(self, data: Path, *, work: Path, threads: int) -> None:
-        self.data, self.work, self.threads = data, work, threads
-
-    @abstractmethod
-    def lines(self, corpus: str, split: str) -> tuple[list[str], list[str]]:
-        """Sources and references of a split."""
-
-    @abstractmethod
-    def prepare(self, corpus: str, folder: Path) -> None:
-        """Make a corpus."""
-
     @abstractmethod
     def tokenised(self, corpus: str) -> bool:
         """Whether its text is lower-cased and tokenised."""
-
-    def sundae(self, *arguments: object) -> None:
-        """Run a command."""
-        subprocess.run([sys.executable, "-m", "sundae", *map(str, arguments)], check=True)
-
-    def corpus(self, name: str) -> Path:
-        """The corpus, prepared if need be."""
-        folder = self.work / "corpora" / name
-        if not folder.exists():
-            self.prepare(name, folder)
-        return folder
-
-    def distil(self, corpus: str, *, teacher: str, to: Path, beam: int = 5) -> None:
-        """Make a corpus of a teacher's translations."""
-        taught_by = ["--teacher", self.trained(teacher), "--beam", beam, "--out", to, "--threads", self.threads]
-        self.sundae("distill", self.corpus(corpus), *taught_by)
-
-    def pair_files(self, corpus: str, split: str) -> list[Path]:
-        """A split as two files, for `sundae prepare`."""
-        files = [self.work / "texts" / f"{corpus}.{split}.{side}" for side in ("source", "target")]
-        for file, lines in zip(files, self.lines(corpus, split), strict=True):
-            write_whole(file, "".join(f"{line}\n" for line in lines))
-        return files
-
-    def trained(self, name: str) -> Path:
-        """The model of a run, trained if need be."""
-        run, folder = self.runs[name], self.work / name
-        if run.ships is not None:
-            return SHIPPED / run.ships
-        if not (folder / "model").exists():
-            start = [] if run.after is None else ["--init", self.trained(run.after)]
-            kind = [] if run.network is None else ["--network", run.network]
-            common = ["--data", self.corpus(run.corpus), "--out", folder, "--threads", self.threads]
-            common += ["--bleu", run.watched, "--samples", 0]
-            if run.branch_of is not None and self._fork(run.branch_of).exists() and not folder.exists():
-                shutil.copytree(self._fork(run.branch_of), folder)
-            with ThreadPoolExecutor() as beside:
-                done = Event()
-                keeping = beside.submit(self._keep_fork, name, until=done)
-                try:
-                    self.sundae("train", run.preset, *common, *kind, *start, *run.changes)
-                finally:
-                    done.set()
-                keeping.result()  # what went wrong there is said
-        return folder / "model"
-
-    def _fork(self, name: str) -> Path:
-        """A run as it was when others branched off."""
-        return self.work / "forks" / name
-
-    def _keep_fork(self, name: str, *, until: Event) -> None:
-        """Copy the checkpoint from which others go on: the run itself removes it after some more."""
-        steps = {run.shared for run in self.runs.values() if run.branch_of == name}
-        assert len(steps) <= 1, f"all runs that branch off {name} must do so at one update"
-        finished = not steps
-        while not (finished or self._fork(name).exists()):
-            finished = until.wait(10)
-            checkpoint = Path("checkpoints", f"step-{max(steps):09d}")
-            if (self.work / name / checkpoint).exists():
-                half = self.work / "forks" / f".{name}"
-                shutil.rmtree(half, ignore_errors=True)
-                shutil.copytree(self.work / name / checkpoint, half / checkpoint)
-                shutil.copy(self.work / name / "metrics.jsonl", half)
-                half.rename(self._fork(name))
-
-    def model(self, name: str) -> Model:
-        """The model itself."""
-        return _loaded(self.trained(name))
 
     # ---- translating
 
@@ -295,10 +189,6 @@ class Bench(ABC):
         best = self.best(name, [*self.tried(name), *(WIDER if widely else [])])
         return with_candidates(best, FULL)
 
-    def is_twin(self, name: str) -> bool:
-        """Whether a run trains an autoregressive network."""
-        return (self.runs[name].network or preset(self.runs[name].preset).network.kind) == "autoregressive"
-
     def _best_way(self, name: str, against: str | None) -> str:
         """How a run is set against another: against its twin with all that may help."""
         return WIDE if self.runs[name].wide and against is not None and self.is_twin(against) else OWN
@@ -342,10 +232,6 @@ class Bench(ABC):
         found = {"weights": _fingerprint(self.trained(name)), "decoder": DECODER, "tried": _hash([str(tried)])}
         found["data"] = _hash([line for pair in pairs for side in pair for line in side])
         return found if judge is None else found | {"judge": _fingerprint(self.trained(judge))}
-
-    def has(self, name: str) -> bool:
-        """Whether a run is finished and still there."""
-        return self.runs[name].ships is not None or (self.work / name / "model").exists()
 
     def _rows(self, name: str, judge: str | None) -> tuple[list[dict[str, Cell]], dict[tuple[str, str], list[str]]]:
         """Figures, and the translations of the test sets that they are of."""
@@ -516,11 +402,6 @@ def with_candidates(what: Settings, count: int) -> Settings:
 
 def _hash(lines: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-@cache
-def _loaded(folder: Path) -> Model:
-    return load_model(folder)
 
 
 def run(bench_of: type[Bench], *, about: str | None) -> None:

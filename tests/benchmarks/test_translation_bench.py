@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import translation_bench as bench_module
+import translation_runs
 from sundae.baselines.kinds import build_network
 from sundae.config import BaselineConfig, SamplingConfig
 from sundae.measure.report import Report
@@ -15,7 +16,8 @@ from sundae.model import as_model, save_model
 from sundae.text.corpus import Corpus
 from test_model import model_of
 from training.corpora import parallel_corpus
-from translation_bench import Bench, Run
+from translation_bench import Bench
+from translation_runs import Run, loaded
 
 QUICK = SamplingConfig(steps=1, temperature=1.0, schedule="all", candidates=2)
 
@@ -50,7 +52,7 @@ def bench(pairs: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sma
     monkeypatch.setattr(bench_module, "WIDER", [replace(QUICK, steps=2)])
     monkeypatch.setattr(bench_module, "BEAMS", [BaselineConfig(beam=2)])
     monkeypatch.setattr(bench_module, "FULL", 2)
-    for cached in (bench_module._fingerprint, bench_module._loaded):
+    for cached in (bench_module._fingerprint, loaded):
         cached.cache_clear()
     found = Small(tmp_path, work=tmp_path / "work", threads=1)
     for name in found.runs:
@@ -66,7 +68,7 @@ def train(bench: Small, name: str, pairs: Corpus, *, seed: int = 0) -> None:
     torch.manual_seed(seed)
     model = as_model(build_network(config.network), pairs.tokenizer, config)
     save_model(model, bench.work / name / "model", force=True)
-    for cached in (bench_module._fingerprint, bench_module._loaded):
+    for cached in (bench_module._fingerprint, loaded):
         cached.cache_clear()
 
 
@@ -116,7 +118,7 @@ class Shipping(Small):
 def test_a_model_that_ships_is_measured_as_it_is(
     bench: Small, pairs: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(bench_module, "SHIPPED", tmp_path / "shipped")
+    monkeypatch.setattr(translation_runs, "SHIPPED", tmp_path / "shipped")
     monkeypatch.setattr(bench_module, "SHIPPING", QUICK)
     train(bench, "sundae", pairs, seed=3)
     (tmp_path / "shipped").mkdir()
