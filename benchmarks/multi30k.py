@@ -29,6 +29,7 @@ START = 4_000
 """Updates of the twin from whose weights SUNDAE starts; with its own, three quarters of the full budget."""
 LONG = 12_000
 """Updates of SUNDAE on close canvases from a twin of the small budget: about two hours of a core with the twin's."""
+LONGER = 14_000
 SHIFTED = ["network.shifted=true", "training.learning_rate=2.5e-3"]
 """Wired as the twin is, whose weights then fit; a rate as high as the twin's would undo what it has learnt."""
 CLOSE = ["network.canvas_unit=2", "training.batch_tokens=720"]
@@ -69,7 +70,7 @@ RUNS: dict[str, Run] = {
     "long": from_twin("ar-small", *CLOSE, updates=LONG),
     # The same with more updates, from a twin that was trained once more: the first one's weights were gone.
     "ar-small-again": twin("ende"),
-    "longer": from_twin("ar-small-again", *CLOSE, updates=FULL_BUDGET),
+    "longer": from_twin("ar-small-again", *CLOSE, updates=LONGER),
     "distilled": from_twin("ar-small", *CLOSE, "objective.label_smoothing=0.0", corpus="ende-distilled", updates=LONG),
     # The same with a better teacher: the full twin once more, with another seed.
     "ar-1": Run("multi30k-ar", changes=["training.seed=1"]),
