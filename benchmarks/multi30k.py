@@ -29,11 +29,15 @@ START = 4_000
 """Updates of the twin from whose weights SUNDAE starts; with its own, three quarters of the full budget."""
 LONG = 12_000
 """Updates of SUNDAE on close canvases from a twin of the small budget: about two hours of a core with the twin's."""
+MORE = 10_000
+"""Updates after which a raw run has had more than the full budget, its twin's not counted."""
 SHIFTED = ["network.shifted=true", "training.learning_rate=2.5e-3"]
 """Wired as the twin is, whose weights then fit; a rate as high as the twin's would undo what it has learnt."""
 CLOSE = ["network.canvas_unit=2", "training.batch_tokens=720"]
 """Canvases that fit their text, with as many sentences in an update: 720 positions instead of 1,000.  Ablations share
 the wider canvases of the run that they are set against."""
+AGAIN = ["training.learning_rate=4e-3", "training.warmup_steps=200", "objective.plain_share=0"]
+"""A model that has been trained, at a high rate once more."""
 RECIPE = ["sampling.candidates=4", "network.dropout=0.1"]
 WATCHED = 200
 """Validation sentences that are translated during training, with few candidates: the curves of the paper's appendix."""
@@ -86,6 +90,13 @@ RUNS: dict[str, Run] = {
     # The same recipe for each language.  The first pair's twin is `ar-small` once more, whose weights were gone.
     "ende": from_twin("ende-ar", *CLOSE),
     "ende-ar": twin("ende"),
+    # And then more of the same, at a high rate once more: is it training that is missing?
+    "ende-more": Run(
+        "multi30k",
+        changes=[*RECIPE, *CLOSE, *AGAIN, f"training.steps={MORE}"],
+        after="ende",
+        watched=WATCHED,
+    ),
     "deen": from_twin("deen-ar", *CLOSE, corpus="deen", wide=False),
     "deen-ar": twin("deen"),
     "enfr": from_twin("enfr-ar", *CLOSE, corpus="enfr", wide=False),
@@ -133,6 +144,9 @@ CLAIMS = [
     ("distilled-full", "distilled"),
     ("ende", "ende-ar"),
     ("ende", "ar"),
+    ("ende-more", "ende-ar"),
+    ("ende-more", "ar"),
+    ("ende-more", "ende"),
     ("deen", "deen-ar"),
     ("enfr", "enfr-ar"),
     ("raw", "raw-ar"),
