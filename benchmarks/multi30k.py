@@ -36,6 +36,8 @@ SHIFTED = ["network.shifted=true", "training.learning_rate=2.5e-3"]
 CLOSE = ["network.canvas_unit=2", "training.batch_tokens=720"]
 """Canvases that fit their text, with as many sentences in an update: 720 positions instead of 1,000.  Ablations share
 the wider canvases of the run that they are set against."""
+OPEN = ["network.length_prediction=false", "training.batch_tokens=1740"]
+"""One canvas for all, and as many sentences in an update as the others have on average."""
 AGAIN = ["training.learning_rate=4e-3", "training.warmup_steps=200", "objective.plain_share=0"]
 """A model that has been trained, at a high rate once more."""
 RECIPE = ["sampling.candidates=4", "network.dropout=0.1"]
@@ -85,8 +87,7 @@ RUNS: dict[str, Run] = {
     "l12-2": small("training.seed=2"),
     "l1-2": small("training.seed=2", "objective.unroll_steps=1", branch_of="l12-2"),
     "cmlm": Run("multi30k", changes=["network.dropout=0.1", f"training.steps={SMALL_BUDGET}"], network="cmlm"),
-    # One canvas for all, and as many sentences in an update as the others have on average.
-    "no-length": small("network.length_prediction=false", "training.batch_tokens=1740", corpus="ende-40"),
+    "no-length": small(*OPEN, corpus="ende-40"),
     # The same recipe for each language.  The first pair's twin is `ar-small` once more, whose weights were gone.
     "ende": from_twin("ende-ar", *CLOSE),
     "ende-ar": twin("ende"),
@@ -97,6 +98,8 @@ RUNS: dict[str, Run] = {
         after="ende",
         watched=WATCHED,
     ),
+    # `long` without length prediction, which turned out to be better without.
+    "open": from_twin("ende-ar", *OPEN, corpus="ende-40", updates=LONG),
     "deen": from_twin("deen-ar", *CLOSE, corpus="deen", wide=False),
     "deen-ar": twin("deen"),
     "enfr": from_twin("enfr-ar", *CLOSE, corpus="enfr", wide=False),
@@ -147,6 +150,9 @@ CLAIMS = [
     ("ende-more", "ende-ar"),
     ("ende-more", "ar"),
     ("ende-more", "ende"),
+    ("open", "ende-ar"),
+    ("open", "ar"),
+    ("open", "long"),
     ("deen", "deen-ar"),
     ("enfr", "enfr-ar"),
     ("raw", "raw-ar"),

@@ -184,9 +184,14 @@ class Bench(Runs):
             return [*STOCHASTIC, *DETERMINISTIC]
         return [BaselineConfig(mask_predict_steps=10, length_candidates=n) for n in (1, 3, 5)]
 
+    def wider(self, name: str) -> list[SamplingConfig]:
+        """What else is tried where a twin is to be reached; nobody tries lengths if none is predicted."""
+        predicted = self.model(name).config.network.length_prediction
+        return [each for each in WIDER if predicted or each.length_candidates == 1]
+
     def chosen(self, name: str, *, widely: bool = False) -> Settings:
         """The setting that goes to the test set: the paper's T = 10, or `widely` the best one with T of at most 16."""
-        best = self.best(name, [*self.tried(name), *(WIDER if widely else [])])
+        best = self.best(name, [*self.tried(name), *(self.wider(name) if widely else [])])
         return with_candidates(best, FULL)
 
     def _best_way(self, name: str, against: str | None) -> str:
@@ -242,7 +247,7 @@ class Bench(Runs):
             ways[WIDE] = (self.chosen(name, widely=True), None)
         if judge is not None:
             ways[JUDGED] = (ways[self._best_way(name, judge)][0], judge)
-        tried = [*self.tried(name), *(WIDER if WIDE in ways else [])]
+        tried = [*self.tried(name), *(self.wider(name) if WIDE in ways else [])]
         rows = [self.row(name, "val", each, way="tried", setting=self.shown(name, each)) for each in tried]
         texts: dict[tuple[str, str], list[str]] = {}
         for way, (setting, by) in ways.items():

@@ -287,6 +287,11 @@ def test_a_translator_may_start_with_what_it_has_in_common_with_a_baseline(tmp_p
     for key, value in ours.items():
         if not key.startswith("length_"):
             assert (theirs[key][: len(value)] - value).abs().max() < 1e-3, key
+    longer = [*shape, *cold, "network.source_positions=24", "--init", twin]
+    assert main(command(pairs, tmp_path / "longer", *longer, steps=2)) == 0
+    positions = load_file(tmp_path / "longer" / "model" / "model.safetensors")["source_positions.weight"]
+    assert positions.shape == (24, 16)
+    assert (theirs["source_positions.weight"] - positions[:16]).abs().max() < 1e-3
     if kind == "autoregressive":
         shifted = [*shape, *cold, "network.shifted=true", "--init", twin]
         assert main(command(pairs, tmp_path / "shifted", *shifted, steps=2)) == 0

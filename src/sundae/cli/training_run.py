@@ -253,10 +253,11 @@ def _in_common(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> dict[str, 
     shared = {key: value for key, value in theirs.items() if key in ours and not key.startswith("length_")}
     if "begin_row" in ours and "marks.weight" in theirs:
         shared["begin_row"] = theirs["marks.weight"][BEGIN]
-    positions = ours["positions.weight"].clone()
-    common = min(len(positions), len(theirs["positions.weight"]))
-    positions[:common] = theirs["positions.weight"][:common]
-    return ours | shared | {"positions.weight": positions}
+    for key in ("positions.weight", "source_positions.weight"):
+        if key in shared:
+            common = min(len(ours[key]), len(theirs[key]))
+            shared[key] = torch.cat([theirs[key][:common], ours[key][common:]])
+    return ours | shared
 
 
 def _token_texts(tokenizer: Tokenizer) -> list[str]:
