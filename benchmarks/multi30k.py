@@ -163,7 +163,7 @@ class Multi30k(Bench):
     """Captions, lower-cased and tokenised, and as they are."""
 
     title, runs, tests, claimed = "Multi30k", RUNS, ("test_2016_flickr", "test_2017_flickr"), CLAIMS
-    drawn = ("l12-0", "l13", "l1-0", "no-length")
+    drawn = {"no-length": "L(1:2), no length prediction", "l13": "L(1:3)", "l12-0": "L(1:2)", "l1-0": "L(1)"}  # noqa: RUF012
 
     def lines(self, corpus: str, split: str) -> tuple[list[str], list[str]]:
         source, target = LANGUAGES[corpus].split()

@@ -73,7 +73,7 @@ class Tatoeba(Bench):
 
     title, runs, tests, claimed = "Tatoeba", RUNS, ("test",), CLAIMS
     probes = ("newstest2014",)
-    drawn = ("ende", "ende-distilled", "deen", "deen-distilled")
+    drawn = {each: each for each in ("ende", "ende-distilled", "deen", "deen-distilled")}  # noqa: RUF012
 
     @cached_property
     def splits(self) -> dict[str, list[tuple[str, str]]]:

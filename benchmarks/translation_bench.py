@@ -83,8 +83,8 @@ class Bench(Runs):
     """Test sets far from the training text, which are translated in one way only, with few candidates."""
     claimed: Sequence[tuple[str, str]]
     """Pairs of runs that are compared."""
-    drawn: Sequence[str]
-    """Runs whose validation BLEU during training is drawn."""
+    drawn: Mapping[str, str]
+    """Runs whose validation BLEU during training is drawn, and what they are called there."""
 
     @abstractmethod
     def tokenised(self, corpus: str) -> bool:
@@ -363,10 +363,10 @@ class Bench(Runs):
     def draw(self, table: Table) -> None:
         """Validation BLEU during training: the curves of the paper's appendix on length prediction."""
         series: list[Series] = []
-        for name in self.drawn:
+        for name, called in self.drawn.items():
             own = [row for row in table.rows if row["model"] == name]
             updates, scores = ([float(str(row[key])) for row in own] for key in ("updates", "BLEU"))
-            series += [Series(name, updates, scores)] if own else []
+            series += [Series(called, updates, scores)] if own else []
         place = self.work / "reports" / "while-training"
         title = f"{self.title}: validation BLEU during training"
         if series:

@@ -27,7 +27,7 @@ class Small(Bench):
     runs = {"ar": Run("tiny", network="autoregressive"), "sundae": Run("tiny")}  # noqa: RUF012
     tests, probes = ("test",), ("far",)
     claimed = (("sundae", "ar"),)
-    drawn = ("sundae",)
+    drawn = {"sundae": "SUNDAE"}  # noqa: RUF012
 
     def lines(self, corpus: str, split: str) -> tuple[list[str], list[str]]:
         return ["the cat sees", "a dog", "the red house"], ["sees cat the", "dog a", f"house red {split}"]
