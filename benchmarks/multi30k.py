@@ -93,12 +93,9 @@ RUNS: dict[str, Run] = {
     "ende-ar": twin("ende"),
     # And then more of the same, at a high rate once more: is it training that is missing?
     "ende-more": Run(
-        "multi30k",
-        changes=[*RECIPE, *CLOSE, *AGAIN, f"training.steps={MORE}"],
-        after="ende",
-        watched=WATCHED,
+        "multi30k", changes=[*RECIPE, *CLOSE, *AGAIN, f"training.steps={MORE}"], after="ende", watched=WATCHED
     ),
-    # `long` without length prediction, which turned out to be better without.
+    # `long` on one canvas for all, because the ablation was better without length prediction.
     "open": from_twin("ende-ar", *OPEN, corpus="ende-40", updates=LONG),
     "deen": from_twin("deen-ar", *CLOSE, corpus="deen", wide=False),
     "deen-ar": twin("deen"),
