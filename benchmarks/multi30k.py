@@ -34,8 +34,9 @@ MORE = 10_000
 SHIFTED = ["network.shifted=true", "training.learning_rate=2.5e-3"]
 """Wired as the twin is, whose weights then fit; a rate as high as the twin's would undo what it has learnt."""
 CLOSE = ["network.canvas_unit=2", "training.batch_tokens=720"]
-"""Canvases that fit their text, with as many sentences in an update: 720 positions instead of 1,000.  Ablations share
-the wider canvases of the run that they are set against."""
+"""Canvases that fit their text, with nearly as many sentences in an update: 720 positions instead of 1,000.
+
+Ablations share the wider canvases of the run that they are set against."""
 OPEN = ["network.length_prediction=false", "training.batch_tokens=1740"]
 """One canvas for all, and as many sentences in an update as the others have on average."""
 AGAIN = ["training.learning_rate=4e-3", "training.warmup_steps=200", "objective.plain_share=0"]
