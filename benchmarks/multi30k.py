@@ -184,7 +184,8 @@ class Multi30k(Bench):
         if corpus in TEACHERS:
             self.distil("ende", teacher=TEACHERS[corpus], to=folder)
             return
-        common = ["--vocabulary", VOCABULARY, "--canvas", 40 if corpus == "ende-40" else 64]
+        about = ["--description", f"Multi30k, {corpus}", "--languages", LANGUAGES[corpus].replace(" ", ",")]
+        common = ["--vocabulary", VOCABULARY, "--canvas", 40 if corpus == "ende-40" else 64, *about]
         held_out = ["--validation-from", *self.pair_files(corpus, "val")]
         self.sundae("prepare", "parallel", *self.pair_files(corpus, "train"), "--out", folder, *common, *held_out)
 

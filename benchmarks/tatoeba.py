@@ -20,6 +20,7 @@ from translation_bench import Bench, run
 from translation_runs import Run
 
 VOCABULARY = 8000
+ABOUT = "Tatoeba, short everyday sentences (tatoeba.org, manythings.org/anki; CC BY 2.0 FR)"
 HELD_OUT = {"val": range(10), "test": range(10, 25)}
 """Of a thousand parts of the English sides."""
 FROM_TWIN = ["training.steps=8000", "training.warmup_steps=200", "objective.plain_share=0.25"]
@@ -34,18 +35,15 @@ TEACHER = ["training.steps=8000", *GOING_ON]
 """A left-to-right model, from SUNDAE's weights."""
 DISTILLED = ["training.steps=16000", *GOING_ON, *CLOSE, "objective.plain_share=0.0", "objective.label_smoothing=0.0"]
 """On a teacher's translations: there is one for each sentence, and it is the likeliest."""
-BACK = ["data.source_language=de", "data.target_language=en"]
 RUNS: dict[str, Run] = {
     "ende-ar": Run("tatoeba", "ende", network="autoregressive"),
-    "deen-ar": Run("tatoeba", "deen", BACK, network="autoregressive"),
+    "deen-ar": Run("tatoeba", "deen", network="autoregressive"),
     "ende": Run("tatoeba", "ende", FROM_TWIN, after="ende-ar", watched=200),
-    "deen": Run("tatoeba", "deen", [*BACK, *FROM_TWIN, *SHIFTED], after="deen-ar", watched=200),
+    "deen": Run("tatoeba", "deen", [*FROM_TWIN, *SHIFTED], after="deen-ar", watched=200),
     "ende-teacher": Run("tatoeba", "ende", TEACHER, after="ende", network="autoregressive"),
-    "deen-teacher": Run("tatoeba", "deen", [*BACK, *TEACHER], after="deen", network="autoregressive"),
+    "deen-teacher": Run("tatoeba", "deen", TEACHER, after="deen", network="autoregressive"),
     "ende-distilled": Run("tatoeba", "ende-distilled", DISTILLED, after="ende", watched=200),
-    "deen-distilled": Run(
-        "tatoeba", "deen-distilled", [*BACK, *DISTILLED, "network.shifted=true"], after="deen", watched=200
-    ),
+    "deen-distilled": Run("tatoeba", "deen-distilled", [*DISTILLED, "network.shifted=true"], after="deen", watched=200),
     # The distilled models as they ship, in half precision.
     "english-german": Run("tatoeba", "ende", ships="english-german", wide=False),
     "german-english": Run("tatoeba", "deen", ships="german-english", wide=False),
@@ -113,7 +111,8 @@ class Tatoeba(Bench):
             self.distil(direct, teacher=f"{direct}-teacher", to=folder, beam=1)  # five would take three times as long
             return
         held_out = ["--validation-from", *self.pair_files(corpus, "val")]
-        common = ["--vocabulary", VOCABULARY, "--canvas", 48, *held_out]
+        about = ["--description", ABOUT, "--languages", "en,de" if corpus == "ende" else "de,en"]
+        common = ["--vocabulary", VOCABULARY, "--canvas", 48, *about, *held_out]
         self.sundae("prepare", "parallel", *self.pair_files(corpus, "train"), "--out", folder, *common)
 
 

@@ -1,11 +1,14 @@
 """A SUNDAE translator as a user meets it: trained by the command, and put to work."""
 
+import errno
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +66,13 @@ def sides(pairs: Corpus) -> tuple[list[str], list[str]]:
     decode = pairs.tokenizer.decode
     rows = range(len(split))
     return [decode(split.source(row).tolist()) for row in rows], [decode(split.text(row).tolist()) for row in rows]
+
+
+def test_a_model_says_what_it_was_trained_on(model: Sundae, pairs: Corpus, folder: str):
+    told = model.config.data
+    assert (told.description, told.training_pairs) == ("pairs.tsv", len(pairs.split("train")))
+    assert (told.source_language, told.target_language) == ("", "")
+    assert "| data | pairs.tsv |" in (Path(folder) / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("rule", ["low-temperature", "argmax-unrolled"])
@@ -210,6 +220,16 @@ def test_numbers_that_nobody_gave_are_counted_and_reported(model: Sundae, monkey
     assert said == ["1 of 2 translations hold a number that their source does not have in digits (line 1)"]
 
 
+def test_a_term_may_look_like_what_is_kept(model: Sundae, monkeypatch):
+    monkeypatch.setattr(Translator, "translate", lambda _, some: [[Written("ein info@x.org", 0.0, 1, 1)] for _ in some])
+    said: list[str] = []
+    lines = ["a dog", '<a title="Hund">dog</a>']
+    model.translate_many(lines, settings=TranslateSettings(terms={"dog": "info@x.org"}), say=said.append)
+    assert not said
+    model.translate_many(lines, settings=TranslateSettings(terms={"dog": "Hund"}), say=said.append)
+    assert said == ["2 of 2 translations lack a term or a number that they should hold (lines 1, 2)"]
+
+
 def test_everything_required_is_kept_at_once_and_by_every_alternative(model: Sundae, pairs: Corpus):
     terms = {"the": "zebra", "a big": "lion", "big": "horse", "40 cats": "a40 katze"}
     settings = TranslateSettings(count=3, terms=terms)
@@ -335,6 +355,27 @@ def test_a_draft_translation_is_refined_with_its_source_in_view(model: Sundae, p
         model.refine(draft)
 
 
+def test_what_there_is_nothing_to_judge_by_stays(folder: str, pairs: Corpus, tmp_path: Path, capsys):
+    sources, references = sides(pairs)
+    draft, source = tmp_path / "draft.txt", tmp_path / "source.txt"
+    kept = ["* * *", "...", '"!"', references[0], "x {{ name }}"]
+    draft.write_text("\n".join(kept) + "\n", encoding="utf-8")
+    source.write_text("\n".join([*kept[:3], "", "the {{ name }}"]) + "\n", encoding="utf-8")
+    command = ["refine", str(draft), "--source", str(source), "--model", folder, "--threads", "1"]
+    assert main(command) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[:4] == kept[:4]
+    assert "{{ name }}" in said.out.splitlines()[4]
+    assert "1 of 5 drafts stay as they are: their source is empty (the first is line 4)" in said.err
+    wrong = references[0].split()
+    wrong[1] = references[1].split()[1] if references[1].split()[1] != wrong[1] else references[2].split()[1]
+    draft.write_bytes(f"{' '.join(wrong)}\r\n".encode())
+    source.write_bytes(f"{sources[0]}\r\n".encode())
+    assert main([*command, "--edits", "1", "--diff"]) == 0
+    assert capsys.readouterr().out.splitlines(keepends=True)[3:] == [f"-{' '.join(wrong)}\r\n", f"+{references[0]}\r\n"]
+    assert main([*command, "-T", "0"]) == 2
+
+
 def test_the_command_line(folder: str, pairs: Corpus, tmp_path: Path, capsys):
     sources, references = sides(pairs)
     (tmp_path / "in.txt").write_text("\n".join([sources[0], "", sources[1]]) + "\n", encoding="utf-8")
@@ -449,6 +490,8 @@ def test_a_translation_that_was_cut_short_goes_on(folder: str, pairs: Corpus, tm
     assert len(batches) == 9 + 2
     assert (tmp_path / "out.txt").read_text(encoding="utf-8").splitlines() == references[:20]
     assert not (tmp_path / "out.txt.partial").exists()
+    assert main([*command[:-2], "-o", "-", "--threads", "1"]) == 0
+    assert not list(Path.cwd().glob("*.partial"))
     for torn in ("", '{"mod'):  # killed while the first line was written
         (tmp_path / "out.txt.partial").write_text(torn, encoding="utf-8")
         assert main([*command, "--threads", "1"]) == 0
@@ -458,6 +501,54 @@ def test_a_translation_that_was_cut_short_goes_on(folder: str, pairs: Corpus, tm
         assert main([*command, "--threads", "1"]) == 3
         assert "out.txt.partial is in the way" in capsys.readouterr().err
         assert (tmp_path / "out.txt.partial").read_text(encoding="utf-8") == others
+
+
+@pytest.mark.parametrize("own", ["[]", "[[1, 2.0, 3, 4]]", '[["a", 0.0]]', "{}", '[["a", 0.0, 1, null]]'])
+def test_a_file_of_finished_translations_that_somebody_changed_is_not_believed(
+    folder: str, pairs: Corpus, tmp_path: Path, monkeypatch, capsys, own: str
+):
+    sources, references = sides(pairs)
+    (tmp_path / "in.txt").write_text(f"{sources[0]}\n", encoding="utf-8")
+    command = [
+        "translate",
+        str(tmp_path / "in.txt"),
+        "--model",
+        folder,
+        "-o",
+        str(tmp_path / "out.txt"),
+        "--threads",
+        "1",
+    ]
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sundae.cli.translate.Command.write", interrupted)
+        assert main(command) == 130
+    kept = tmp_path / "out.txt.partial"
+    (head, _) = kept.read_text(encoding="utf-8").splitlines()
+    kept.write_text(f"{head}\n{json.dumps([sources[0], 0])[:-2]}{own}]\n", encoding="utf-8")
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "0 translations of an earlier try" in capsys.readouterr().err
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8") == f"{references[0]}\n"
+
+
+def test_what_is_kept_is_what_could_be_written(folder: str, pairs: Corpus, tmp_path: Path, monkeypatch, capsys):
+    def full(path: Path, *arguments: Any, **more: Any):
+        if path.suffix == ".partial":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return whole(path, *arguments, **more)
+
+    whole = Path.open
+    monkeypatch.setattr(Path, "open", full)
+    (tmp_path / "in.txt").write_text(f"{sides(pairs)[0][0]}\n", encoding="utf-8")
+    both = [str(tmp_path / "in.txt"), "-o", str(tmp_path / "out.txt")]
+    assert main(["translate", *both, "--model", folder, "--threads", "1"]) == 3
+    said = capsys.readouterr().err
+    assert "No space left" in said
+    assert "are kept" not in said
 
 
 @pytest.mark.parametrize(
@@ -675,6 +766,19 @@ def test_a_twin_translates_through_the_same_verb_and_judges(folder: str, pairs: 
     )
     assert (tmp_path / "hypotheses.txt").read_text(encoding="utf-8") == f"{texts[0]}\n"
     assert main(["translate", "the cat", "--model", folder, "--judge", folder]) == 2
+    capsys.readouterr()
+    for judge, code in (("en-de", 2), ("de-en", 0)):
+        config = json.loads((out / "model" / "config.json").read_text(encoding="utf-8"))
+        config["data"] |= {"source_language": judge[:2], "target_language": judge[3:]}
+        shutil.copytree(out / "model", tmp_path / judge)
+        (tmp_path / judge / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        shutil.copytree(folder, tmp_path / "model", dirs_exist_ok=True)
+        config = json.loads((tmp_path / "model" / "config.json").read_text(encoding="utf-8"))
+        config["data"] |= {"source_language": "de", "target_language": "en"}
+        (tmp_path / "model" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        judging = ["--model", str(tmp_path / "model"), "--judge", str(tmp_path / judge), "--threads", "1"]
+        assert main(["translate", "the cat", *judging]) == code
+    assert "it translates en to de, and the model de to en" in capsys.readouterr().err
     for more in (["--rank", "mbr"], ["--candidates", "1"]):
         assert main(["translate", "the cat", "--model", folder, "--judge", str(out / "model"), *more]) == 2
     assert main([*judged, "--rank", "mbr"]) == 2

@@ -44,7 +44,11 @@ def read_model(name: str | Path) -> ModelFolder:
         # Read, not mapped: a mapped file that somebody cuts short would kill the process.
         weights = load((folder / "model.safetensors").read_bytes())
     except FileNotFoundError as error:
-        raise DataError(f"{folder} is not a model folder", why=f"it has no {Path(error.filename).name}") from None
+        inside = folder / "model"
+        hint = str(inside) if (inside / "model.safetensors").is_file() else ""
+        raise DataError(
+            f"{folder} is not a model folder", why=f"it has no {Path(error.filename).name}", hint=hint
+        ) from None
     except (OSError, ValueError, SafetensorError) as error:
         raise DataError(f"cannot load the model in {folder}", why=str(error)) from None
     tokenizer = load_tokenizer(folder / "tokenizer.json")

@@ -27,7 +27,7 @@ from sundae.decoding.translation import Rate, TranslateSettings, Translator, bou
 from sundae.decoding.written import Written
 from sundae.errors import DataError, UsageError
 from sundae.folder import ModelFolder, read_model, require_fit, write_model
-from sundae.text.placeables import take_out
+from sundae.text.placeables import keep_variables, take_out, without_kept
 from sundae.text.sources import pad_sources
 from sundae.text.template import Blank, Template, Text, parse_template, unknown_blank
 from sundae.text.tokenizer import Tokenizer
@@ -103,9 +103,10 @@ class Sundae:
             kept=kept,
         )
         if say is not None:
-            # Tags and addresses were never translated, so terms and numbers are not looked for in them.
-            texts = ([take_out(each)[0] for each in side] for side in (sources, [own[0].text for own in found]))
-            pairs = list(enumerate(zip(*texts, strict=True), start=1))
+            pairs = [
+                (number, without_kept(source, own[0].text))
+                for number, (source, own) in enumerate(zip(sources, found, strict=True), start=1)
+            ]
             for fault, what in (
                 (translator.settings.lacking, "lack a term or a number that they should hold"),
                 (translator.settings.invented, "hold a number that their source does not have in digits"),
@@ -113,7 +114,8 @@ class Sundae:
                 faulty = [str(number) for number, pair in pairs if fault(*pair)]
                 where = ", ".join(faulty[:5]) + (", ..." if len(faulty) > 5 else "")
                 if faulty:
-                    say(f"{len(faulty)} of {len(sources)} translations {what} (line {where})")
+                    lines = "line" if len(faulty) == 1 else "lines"
+                    say(f"{len(faulty)} of {len(sources)} translations {what} ({lines} {where})")
         return found
 
     def translate_to_length(
@@ -350,14 +352,16 @@ class Sundae:
             return Refinery(draft, self.desk, denoiser=self.denoiser, closed=closed)
         if not self.config.network.translates:
             raise UsageError("a source", why="this model does not translate")
-        if closed:
+        words = take_out(source)[0]
+        draft = keep_variables(draft, source)
+        if closed or not any(map(str.isalpha, words)):  # then there is nothing to judge a translation by
             return Refinery(draft, self.desk, denoiser=self.denoiser, source=source, closed=True)
         length = self.draft_length(draft)
         if length > self.config.network.canvas:
             why = f"the model's canvas holds {self.config.network.canvas}"
             hint = "one sentence a line, without long addresses"
             raise UsageError(f"a draft translation of {length} tokens", why=why, hint=hint)
-        denoiser, canvas = bound_to(self.network, take_out(source)[0], self.desk, length=length)
+        denoiser, canvas = bound_to(self.network, words, self.desk, length=length)
         return Refinery(draft, replace(self.desk, canvas=canvas), denoiser=denoiser, source=source)
 
     def draft_length(self, draft: str) -> int:

@@ -1,5 +1,6 @@
 """`sundae prepare` as a user meets it."""
 
+import gzip
 import io
 import json
 import re
@@ -73,6 +74,34 @@ def test_every_flag_has_its_effect(text: Path, tmp_path: Path, capsys: Capture) 
     assert json.loads(capsys.readouterr().out)["documents"] == 13
 
 
+@pytest.mark.parametrize(
+    ("names", "more", "told"),
+    [
+        ("train.en train.de", "", ("train.en, train.de", "en", "de")),
+        ("a.de.gz b.en", "", ("a.de.gz, b.en", "de", "en")),
+        ("train.en train.de", "--languages fr,nl --description news", ("news", "fr", "nl")),
+        ("a.txt b.txt", "", ("a.txt, b.txt", "", "")),
+        ("train.en other.en", "", ("train.en, other.en", "", "")),
+        ("a.jsonl", "--field de,en", ("a.jsonl", "de", "en")),
+        ("a.tsv", "--field 2,1", ("a.tsv", "", "")),
+    ],
+)
+def test_a_corpus_knows_its_languages(tmp_path: Path, capsys: Capture, names: str, more: str, told: tuple[str, ...]):
+    for name in names.split():
+        content = {".jsonl": '{"en": "the dog", "de": "der Hund"}\n', ".tsv": "the dog\tder Hund\n"}
+        text = content.get(Path(name).suffix, "the dog\n") * 20
+        (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    files = [str(tmp_path / name) for name in names.split()]
+    arguments = ["--out", str(tmp_path / "corpus"), "--vocabulary", "300", "--format", "txt", *more.split()]
+    if len(files) == 1:
+        arguments.remove("--format")
+        arguments.remove("txt")
+    assert main(["prepare", "parallel", *files, *arguments, "--json"]) == 0
+    about = json.loads(capsys.readouterr().out)["about"]
+    assert (about["description"], about["source_language"], about["target_language"]) == told
+    assert Corpus.open(tmp_path / "corpus").about == about
+
+
 def test_text_can_come_from_a_pipe_without_torch(tmp_path: Path) -> None:
     program = f"""
 import sys
@@ -99,6 +128,9 @@ sys.exit(code)
         ("sentences {text} --out {out} --vocabulary 5", 2, "257"),
         ("crops missing.txt --out {out}", 3, "cannot read missing.txt: No such file"),
         ("parallel {text} {short} --out {out}", 3, "has 14 lines, .* has 1"),
+        ("parallel {text} {text} --out {out} --languages en", 2, "must be two"),
+        ("parallel {text} {text} --out {out} --languages en,", 2, "must be two"),
+        ("sentences {text} --out {out} --languages en,de", 2, "of parallel text"),
         ("crops {text} --out {out} --tokenizer-from missing.json", 3, "missing.json"),
         ("crops {binary} --out {out}", 3, "not UTF-8 text: byte 2"),
     ],

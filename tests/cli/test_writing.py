@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -93,6 +94,12 @@ def test_what_cannot_be_is_one_line_and_an_exit_code(folder: str, capsys, more: 
 def test_info_shows_a_model_and_refuses_what_is_none(folder: str, tmp_path: Path, capsys):
     assert main(["info", folder, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["config"]["network"]["width"] == 16
+    assert main(["info", "english-german"]) == 0
+    assert "Tatoeba" in capsys.readouterr().out
+    shutil.copytree(folder, tmp_path / "run" / "model")
+    shutil.copy(Path(folder) / "config.json", tmp_path / "run")
+    assert main(["generate", "--model", str(tmp_path / "run")]) == 3
+    assert f"it has no model.safetensors (try: {tmp_path / 'run' / 'model'})" in capsys.readouterr().err
     assert main(["info", str(tmp_path)]) == 3
     assert "neither a model nor a run" in capsys.readouterr().err
     (tmp_path / "config.json").write_text("{")

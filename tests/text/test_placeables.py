@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sundae.text.numbers import missing_numbers, numbers_in
-from sundae.text.placeables import places, put_back, take_out
+from sundae.text.placeables import keep_variables, places, put_back, take_out, without_kept
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,19 @@ def test_tags_and_addresses_are_taken_out(line: str, text: str):
 def test_what_was_taken_out_goes_back_to_its_place(line: str):
     text, placeables = take_out(line)
     assert put_back(text, placeables).replace(" ", "") == line.replace(" ", "")
+
+
+def test_a_side_without_what_was_kept():
+    assert without_kept("a <b>dog</b> at www.x.org 🐱", "ein <b>Hund</b> 🐱 bei www.x.org 🐱 <i>") == (
+        "a dog at",
+        "ein Hund bei 🐱 <i>",
+    )
+
+
+def test_variables_of_both_sides_are_no_locks():
+    draft = "Hallo {{ name }}, {{Tom}}, \\{{ name }} {{{ name }}}"
+    assert keep_variables(draft, "Hello {{ name }}") == draft.replace("Hallo {{", "Hallo \\{{")
+    assert keep_variables(draft, "Hello") == draft
 
 
 def test_where_they_stand():
@@ -175,6 +188,12 @@ def test_what_is_a_tag(line: str, text: str):
         ("one <!-- x --> two", "eins zwei", "eins <!-- x --> zwei"),
         ("see un<!-- x -->likely", "sieh unwahrscheinlich", "sieh <!-- x -->unwahrscheinlich"),
         ("a <input disabled> b", "x y", "x <input disabled> y"),
+        ("Where is <b>Tom</b>?", "Wo ist Tom?", "Wo ist <b>Tom</b>?"),
+        ("Where is <i><b>Tom</b></i>?", "Wo ist Tom?", "Wo ist <i><b>Tom</b></i>?"),
+        ("<b>Where is Tom?</b>", "Wo ist Tom?", "<b>Wo ist Tom?</b>"),
+        ("<b>Yes</b>, he said.", "Ja, sagte er.", "<b>Ja</b>, sagte er."),
+        ('He said "<b>Stop</b>!"', 'Er sagte: "Halt!"', 'Er sagte: <b>"Halt</b>!"'),
+        ("<b>Tom</b>.", ".", "<b>.</b>"),
     ],
 )
 def test_tags_come_back_nested_and_around_something(line: str, translation: str, back: str):

@@ -120,6 +120,8 @@ class Command:
         empty = sum(not line for line in translations)
         if empty:
             sys.stderr.write(f"sundae: {empty} translations are empty; their targets stay as they were\n")
+        languages = corpus.about["source_language"], corpus.about["target_language"]
+        was = corpus.about["description"] or self.corpus.resolve().name
         with TemporaryDirectory() as folder:
             files = {
                 "source.txt": _texts(corpus, "train", "source"),
@@ -141,6 +143,8 @@ class Command:
                 canvas=corpus.canvas,
                 long="crop",
                 force=self.force,
+                description=f"{was}, translated by {Path(self.teacher).name}",
+                languages=",".join(languages) if all(languages) else "",
                 origin={
                     "made by": "sundae distill",
                     "corpus": str(self.corpus),

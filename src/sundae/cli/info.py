@@ -14,10 +14,10 @@ from sundae.presets import PRESETS, preset
 
 @dataclass(frozen=True)
 class Command:
-    """Show a preset, or the model or run in a folder: every setting and the number of parameters."""
+    """Show a preset, a model or a run: every setting and the number of parameters."""
 
-    preset: Annotated[Positional[str], arg(metavar="[PRESET|DIR]")] = ""
-    """Name of a preset, or a folder of a model or run; without it, all presets are listed."""
+    preset: Annotated[Positional[str], arg(metavar="[PRESET|MODEL|DIR]")] = ""
+    """Name of a preset or of a model that ships, or a folder of a model or run; without it, all presets are listed."""
     overrides: Annotated[Positional[tuple[str, ...]], arg(metavar="[SECTION.KEY=VALUE ...]")] = ()
     """Changes to the preset, such as network.width=512."""
     config: Annotated[Path | None, arg(metavar="FILE")] = None
@@ -49,7 +49,9 @@ class Command:
                 sys.stdout.write(f"{key} = {json.dumps(value)}\n")
 
     def _named(self) -> tuple[RunConfig, str]:
-        folder = Path(self.preset)
+        from sundae.folder import shipped_models
+
+        folder = shipped_models().get(self.preset, Path(self.preset))
         if self.preset in PRESETS or not folder.is_dir():
             return preset(self.preset), PRESETS[self.preset].summary
         config = read_config(folder / "config.json")

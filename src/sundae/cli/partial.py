@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 from zlib import crc32
 
 from sundae.cli.writing import say
@@ -19,6 +20,14 @@ def fingerprint(model: Model) -> int:
     for weight in model.network.state_dict().values():
         found = crc32(weight.detach().cpu().contiguous().numpy().tobytes(), found)
     return found
+
+
+def _read(own: list[list[Any]]) -> list[Written]:
+    """The translations of a line of the file; what cannot be them is a ValueError."""
+    kinds = [tuple(map(type, each)) for each in own]
+    if not own or any(each not in ((str, float, int, int), (str, int, int, int)) for each in kinds):
+        raise ValueError(own)
+    return [Written(*each) for each in own]
 
 
 class Partial(Kept):
@@ -46,7 +55,7 @@ class Partial(Kept):
             for line in lines:
                 try:
                     part, own = json.loads(line)
-                    self.found[part] = [Written(*each) for each in own]
+                    self.found[part] = _read(own)
                 except (ValueError, TypeError):
                     break
             say(f"{len(self.found)} translations of an earlier try are taken from {self._path.name}")
@@ -55,7 +64,6 @@ class Partial(Kept):
     def add(self, found: Mapping[str, list[Written]]) -> None:
         """Keep what came now too."""
         known = {} if self._begun else dict(self.found)  # what is whole of an earlier file is written again
-        super().add(found)
         lines = [] if self._begun else [self._head]
         for part, own in (known | dict(found)).items():
             written = [[each.text, each.score, each.steps, each.network_calls] for each in own]
@@ -66,6 +74,7 @@ class Partial(Kept):
         except OSError as error:
             raise DataError(f"cannot write {self._path}", why=error.strerror or str(error)) from None
         self._begun = True
+        super().add(found)
 
     def __exit__(self, kind: type[BaseException] | None, _value: object, _trace: TracebackType | None) -> None:
         if kind is None:

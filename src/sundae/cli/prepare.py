@@ -61,6 +61,10 @@ class Command:
     """Take the validation texts from these files instead."""
     exclude: Annotated[tuple[Path, ...], arg(metavar="FILE")] = ()
     """Do not train on sentences (parallel: sources) that stand in these files, such as a test set."""
+    description: Annotated[str, arg(metavar="TEXT")] = ""
+    """What the text is, for the cards of models that are trained on it (the names of its files)."""
+    languages: Annotated[str, arg(metavar="SOURCE,TARGET")] = ""
+    """parallel: such as en,de; known already if two files are called train.en and train.de, or the fields en and de."""
     seed: int = 0
     """Another seed chooses other validation texts."""
     json: bool = False
@@ -87,6 +91,8 @@ class Command:
             validation=self.validation,
             validation_from=self.validation_from,
             exclude=self.exclude,
+            description=self.description,
+            languages=self.languages,
             seed=self.seed,
         )
         with _progress(shown=not self.quiet and sys.stderr.isatty()) as report:

@@ -24,7 +24,7 @@ from sundae.cli.writing import (
 )
 from sundae.config import RankName
 from sundae.errors import DataError, UsageError
-from sundae.text.placeables import take_out
+from sundae.text.placeables import keep_variables, take_out
 
 if TYPE_CHECKING:
     from sundae.decoding.refine import Refined, Refinery, Suggestion
@@ -69,6 +69,8 @@ class Command(ChainFlags):
             return
         if self.candidates < 1:
             raise UsageError(f"--candidates {self.candidates}", why="must be at least 1")
+        if self.steps is not None and self.steps < 1:
+            raise UsageError(f"-T {self.steps}", why="must be at least 1")
         if self.suggest < 0:
             raise UsageError(f"--suggest {self.suggest}", why="must not be negative")
         if self.suggest and (self.diff or self.watch or self.trace is not None or self.html is not None):
@@ -111,7 +113,13 @@ class Command(ChainFlags):
                 watched = reader.refine(settings, sampling=sampling, watch=looking or None, progress=told)
                 parts.append((reader.text, watched))
                 done += len(reader.stretches)
-        before, refined = _joined(parts)
+        # A text has only one part; lines keep what stands at their ends.
+        ends = (
+            ["\r" * line.endswith("\r") for line in draft.removesuffix("\n").split("\n")]
+            if lines
+            else [""] * len(parts)
+        )
+        before, refined = _joined(parts, ends)
         if self.diff and not refined.edits:
             say("nothing was changed")
         if lines:  # each has its end, the last one too
@@ -134,6 +142,8 @@ class Command(ChainFlags):
             raise DataError(f"{len(drafts)} lines of draft and {len(sources)} of source", why="there must be as many")
         readers: list[Refinery] = []
         too_long: list[int] = []
+        bare: list[int] = []
+        drafts = [keep_variables(*each) for each in zip(drafts, sources, strict=True)]
         for number, (line, source) in enumerate(zip(drafts, sources, strict=True), start=1):
             try:
                 fits = model.draft_length(line) <= model.config.network.canvas
@@ -141,10 +151,14 @@ class Command(ChainFlags):
             except UsageError as error:
                 raise DataError(f"line {number}: {error.what}", why=error.why, hint=error.hint) from None
             too_long += [] if fits else [number]
+            bare += [number] if line.strip() and not source.strip() else []
         if too_long:
             room = f"more than the {model.config.network.canvas} tokens of the model's canvas"
             stay = f"{len(too_long)} of {len(drafts)} drafts stay as they are"
             say(f"{stay}: with {room}, tags and addresses counted (the first is line {too_long[0]})")
+        if bare:
+            stay = f"{len(bare)} of {len(drafts)} drafts stay as they are"
+            say(f"{stay}: their source is empty (the first is line {bare[0]})")
         longest = model.config.network.longest_source
         cropped = sum(len(model.tokenizer.encode(take_out(source)[0])) > longest for source in sources)
         if cropped:
@@ -189,24 +203,24 @@ class Command(ChainFlags):
         return "".join(lines)
 
 
-def _joined(parts: "list[tuple[str, Refined]]") -> "tuple[str, Refined]":
-    """Lines that were refined apart, as one text."""
+def _joined(parts: "list[tuple[str, Refined]]", ends: list[str]) -> "tuple[str, Refined]":
+    """Lines that were refined apart, as one text; `ends` is what stands before each newline."""
     from sundae.decoding.refine import Refined
 
     edits: list[tuple[int, int, str]] = []
     offset = 0
-    for before, refined in parts:
+    for (before, refined), tail in zip(parts, ends, strict=True):
         edits += [(offset + begin, offset + end, new) for begin, end, new in refined.edits]
-        offset += len(before) + 1
+        offset += len(before) + len(tail) + 1
     together = Refined(
-        "\n".join(refined.text for _, refined in parts),
+        "\n".join(refined.text + tail for (_, refined), tail in zip(parts, ends, strict=True)),
         tuple(edits),
         _mean([refined.score for _, refined in parts]),
         _mean([refined.draft_score for _, refined in parts]),
         sum(refined.network_calls for _, refined in parts),
         tuple(origin for _, refined in parts for origin in refined.origins),
     )
-    return "\n".join(before for before, _ in parts), together
+    return "\n".join(before + tail for (before, _), tail in zip(parts, ends, strict=True)), together
 
 
 def _mean(scores: list[float | None]) -> float | None:

@@ -105,7 +105,8 @@ def run_training(command: "Command") -> None:
         sizes["canvas"] = corpus.canvas
     if corpus.kind == "parallel":
         sizes["source_positions"] = corpus.canvas
-    config = command.resolve({"network": sizes, "data": {"kind": corpus.kind, "tokenizer": corpus.tokenizer.kind}})
+    data = {"kind": corpus.kind, "tokenizer": corpus.tokenizer.kind, **corpus.about}
+    config = command.resolve({"network": sizes, "data": data})
     _check_fit(config, corpus)
     _check_bleu(command, config, corpus)
     _check_machine(config)
@@ -169,7 +170,7 @@ def _claim(command: "Command", config: RunConfig, corpus: Corpus) -> None:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     if described.exists():
         before = read_config(described)
-        difference = _difference(before, config) if before != config else ""
+        difference = _difference(before, config, corpus)
         if trained_on.exists() and trained_on.read_text(encoding="utf-8").strip() != corpus.fingerprint:
             difference = difference or f"{command.data} is not the corpus that it was trained on"
         if difference:
@@ -183,9 +184,12 @@ def _claim(command: "Command", config: RunConfig, corpus: Corpus) -> None:
     write_whole(trained_on, corpus.fingerprint + "\n")
 
 
-def _difference(before: RunConfig, now: RunConfig) -> str:
+def _difference(before: RunConfig, now: RunConfig, corpus: Corpus) -> str:
+    """What would make another run of it; how the corpus is described would not."""
     old, new = before.to_dict(), now.to_dict()
-    changed = [(s, k) for s in new for k in new[s] if new[s][k] != old[s][k]]
+    changed = [
+        (s, k) for s in new for k in new[s] if new[s][k] != old[s][k] and not (s == "data" and k in corpus.about)
+    ]
     return ", ".join(f"{s}.{k} was {old[s][k]} and is now {new[s][k]}" for s, k in changed)
 
 

@@ -128,9 +128,8 @@ class Command(ChainFlags):
         from sundae.cli.partial import Partial, fingerprint
         from sundae.decoding.lines import Kept
 
-        if self.output is None or (self.output.exists() and not self.output.is_file()):
+        if self.output is None or str(self.output) == "-" or (self.output.exists() and not self.output.is_file()):
             return nullcontext(Kept())
-
         return Partial(self.output, made_of={"models": [*map(fingerprint, models)], "settings": repr(settings)})
 
     def _from_baseline(

@@ -108,7 +108,8 @@ def require_folder(*files: Path | None) -> None:
         if path is None or str(path) == "-":
             continue
         if not path.resolve().parent.is_dir():
-            raise DataError(f"cannot write {path}", why=f"there is no folder {path.parent}")
+            parent = path.resolve().parent if path.is_symlink() else path.parent
+            raise DataError(f"cannot write {path}", why=f"there is no folder {parent}")
         if path.is_dir():
             raise DataError(f"cannot write {path}", why="it is a folder")
         if not path.exists() or path.is_file():
@@ -160,6 +161,7 @@ class Onlookers:
         self._shown, self._traced = shown, traced
         self._recorders: dict[Reading, Recorder] = {}
         self._recording: Recorder | None = None
+        self._runs = 0
 
     def __bool__(self) -> bool:
         return self._shown is not None or self._traced
@@ -168,7 +170,8 @@ class Onlookers:
         """Be told how the canvas is read."""
         from sundae.decoding.trace import Recorder
 
-        if self._shown is not None:
+        self._runs += 1
+        if self._shown is not None and self._runs == 1:
             self._shown.begin(reading)
         if self._traced:
             assert reading.denoiser is not None, "a verb tells whoever records who can be asked"
@@ -176,7 +179,7 @@ class Onlookers:
 
     def __call__(self, state: "ChainState") -> None:
         """Show and keep a state."""
-        if self._shown is not None:
+        if self._shown is not None and self._runs == 1:  # what is shown is the first text, not each batch's first
             self._shown(state)
         if self._recording is not None:
             self._recording(state)

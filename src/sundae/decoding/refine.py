@@ -36,6 +36,7 @@ from sundae.text.sentences import split_sentences
 from sundae.text.template import Blank, Lock, parse_template
 from sundae.text.tokenizer import continuation
 
+_WITHOUT_LETTERS = re.compile(r"^(?!.*[^\W\d_]).*\S.*$", re.MULTILINE)
 _LIST_MARK = re.compile(r"^[ \t]*(?:[-*+>\u2022]|#+|\d+[.)])(?=\s)", re.MULTILINE)
 
 
@@ -107,8 +108,8 @@ class _Stretch:
 class Refinery:
     """A draft in stretches that fit the canvas, ready to be judged and improved.
 
-    Tags, addresses and numbers are locked; of a `closed` draft everything is, however long it is.  The translation of
-    a `source` is not cut into sentences.
+    Tags, addresses, numbers and lines without letters are locked; of a `closed` draft everything is, however long it
+    is.  The translation of a `source` is not cut into sentences.
     """
 
     def __init__(
@@ -123,9 +124,10 @@ class Refinery:
         self.text = "".join(text for text, _ in parts)
         bounds = list(accumulate((len(text) for text, _ in parts), initial=0))
         locked = [span for span, (_, kept) in zip(pairwise(bounds), parts, strict=True) if kept]
-        # What no model of words should touch, and a translator must keep: tags, addresses, numbers, marks of a list.
+        # What no model of words should touch, and a translator must keep: tags, addresses, numbers, marks of a list,
+        # rules and asterisks between paragraphs.
         locked += places(self.text) + number_places(self.text)
-        locked += [found.span() for found in _LIST_MARK.finditer(self.text)]
+        locked += [found.span() for marks in (_LIST_MARK, _WITHOUT_LETTERS) for found in marks.finditer(self.text)]
         # One space before a lock belongs to it, as before a blank: the tokens of a word begin with their space.
         self.locks = [(begin - self.text[:begin].endswith(" "), end) for begin, end in locked]
         self.stretches = [] if closed else self._cut()

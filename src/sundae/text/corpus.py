@@ -141,6 +141,11 @@ class Corpus:
         return corpus
 
     @property
+    def about(self) -> dict[str, Any]:
+        """What is known of the text, as settings of `data`; of an older corpus, nothing."""
+        return {key: kind() for key, kind in _ABOUT.items()} | self.facts.get("about", {})
+
+    @property
     def fingerprint(self) -> str:
         """The same for the same texts with the same tokenizer, wherever they are."""
         hashes = sorted((name, file["sha256"]) for name, file in self.facts["files"].items())
@@ -225,6 +230,9 @@ def _read_facts(path: Path) -> dict[str, Any]:
     return facts
 
 
+_ABOUT = {"description": str, "source_language": str, "target_language": str, "training_pairs": int}
+
+
 def _is_sound(facts: dict[str, Any]) -> bool:
     files = facts.get("files")
     if not isinstance(files, dict) or facts.get("kind") not in get_args(CorpusKind):
@@ -237,6 +245,8 @@ def _is_sound(facts: dict[str, Any]) -> bool:
         type(facts.get("canvas")) is int
         and type(facts.get("vocabulary_size")) is int
         and facts["vocabulary_size"] >= 2
+        and isinstance(about := facts.get("about", {}), dict)
+        and all(key in _ABOUT and type(value) is _ABOUT[key] for key, value in about.items())
         # Exactly these names: a name never leads out of the folder.
         and set(files) == wanted | {TOKENIZER_FILE}
         and all(

@@ -3,7 +3,7 @@
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from sundae.errors import DataError
 from sundae.text.corpus import SplitName, token_type
@@ -36,9 +36,9 @@ class _SplitWriter:
         """In the order of an entry's texts."""
         return [self.text] if self.source is None else [self.source, self.text]
 
-    def facts(self) -> dict[str, object]:
+    def facts(self) -> dict[str, Any]:
         """What corpus.json says about the split."""
-        facts: dict[str, object] = {
+        facts: dict[str, Any] = {
             "texts": self.text.texts,
             "tokens": self.text.tokens,
             "lengths": self.text.lengths.summary(),
@@ -94,7 +94,7 @@ class Encoder:
         if self._characters >= _BATCH_CHARACTERS or len(self._batch) >= _BATCH_ENTRIES:
             self._flush()
 
-    def finish(self) -> dict[str, object]:
+    def finish(self) -> dict[str, dict[str, Any]]:
         """Write what is left, and say what was written."""
         self._flush()
         for split in self._splits.values():

@@ -36,6 +36,7 @@ _VARIABLE = (
     r"\{\{\s*[\w.-]+\s*\}\}|\$?\{[\w.-]+(?:![rsa])?(?::[^\s{}]*)?\}(?!\})"
     r"|(?<![\w%])%(?:\d+\$|\(\w+\))?[-+0#]*\d*(?:\.\d+)?(?:hh?|ll?|z)?[sdiufgexXc@](?!\w)"
 )
+_BRACED = re.compile(r"(?<![\\{])\{\{\s*[\w.-]+\s*\}\}(?!\})")
 _PICTURE = r"[\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
 _PICTURES = rf"{_PICTURE}(?:[\ufe0e\ufe0f\u200d\u20e3]|{_PICTURE})*"
 _PLACEABLE = re.compile(f"(?P<tag>{_TAG})|(?P<alone>{_VARIABLE}|{_PICTURES})|{_URL}|{_MAIL}|{_DOMAIN}", re.DOTALL)
@@ -62,8 +63,8 @@ class Placeable:
     """A tag or an address, and after which share of the text's words it stands.
 
     `joins_left` and `joins_right`: there is no space between it and its neighbour.  `touches` is the character that an
-    address stands right behind, and `followed` the punctuation right behind an address.  `closes` is the number, among
-    the placeables, of the opening tag that this one closes, if there are words between.
+    address stands right behind, and `followed` the punctuation right behind an address or a closing tag.  `closes` is
+    the number, among the placeables, of the opening tag that this one closes, if there are words between.
     """
 
     text: str
@@ -111,15 +112,15 @@ def take_out(line: str) -> tuple[str, tuple[Placeable, ...]]:
     counts = _word_counts(text, places, found)
     total = max(1, len(text.split()))
     kept: list[Placeable] = []
-    for each, count, left, right in zip(found, counts, pieces[:-1], pieces[1:], strict=True):
+    for each, count, left, followed in zip(found, counts, pieces[:-1], _followed(found, pieces[1:]), strict=True):
         share = min(1.0, count / total)
         if each.tag:
             wraps = each.closing and each.partner is not None and counts[each.partner] < count
-            kept.append(_kept_tag(line, each, share=share, closes=each.partner if wraps else None))
+            tag = _kept_tag(line, each, share=share, closes=each.partner if wraps else None)
+            kept.append(replace(tag, followed=followed if wraps else ""))
         else:
-            touching = _PUNCTUATION.match(right)
             own = line[each.begin : each.end]
-            kept.append(Placeable(own, share, touches=left[-1:].strip(), followed=touching[0] if touching else ""))
+            kept.append(Placeable(own, share, touches=left[-1:].strip(), followed=followed))
     return " ".join(text.split()), tuple(kept)
 
 
@@ -139,7 +140,9 @@ def put_back(text: str, placeables: Sequence[Placeable]) -> str:
     for place, here in enumerate(stops):
         for each in here:
             endings = (each.followed[begin:] for begin in range(len(each.followed)) if written)
-            after = next((ending for ending in endings if written[-1].endswith(ending)), "")
+            alone = each.closes is None  # what a tag closes around is never punctuation alone
+            fitting = (end for end in endings if written[-1].endswith(end) and (alone or written[-1].strip() != end))
+            after = next(fitting, "")
             if after:
                 written[-1] = written[-1].removesuffix(after).rstrip()
             touching = bool(each.touches and written) and written[-1].endswith(each.touches)
@@ -150,6 +153,20 @@ def put_back(text: str, placeables: Sequence[Placeable]) -> str:
             written.append(words[place] if tight else f" {words[place]}")
             tight = False
     return "".join(written).strip()
+
+
+def without_kept(source: str, translation: str) -> tuple[str, str]:
+    """Both without the tags and addresses of the source, which were never translated."""
+    text, placeables = take_out(source)
+    for each in placeables:
+        translation = translation.replace(each.text, " ", 1)
+    return text, " ".join(translation.split())
+
+
+def keep_variables(draft: str, source: str) -> str:
+    """A draft as a template: {{ variables }} that its source has too, and not locks, get a backslash."""
+    theirs = set(_BRACED.findall(source))
+    return _BRACED.sub(lambda found: "\\" * (found[0] in theirs) + found[0], draft)
 
 
 def places(line: str) -> list[tuple[int, int]]:
@@ -214,6 +231,16 @@ def _in_pairs(line: str, found: Sequence[_Found]) -> list[_Found]:
     kept = [each for each in found if each.begin not in refused]
     number = {each.begin: place for place, each in enumerate(kept)}
     return [replace(each, partner=number[partner[each.begin]]) if each.begin in partner else each for each in kept]
+
+
+def _followed(found: Sequence[_Found], after: Sequence[str]) -> list[str]:
+    """The punctuation right behind each; closing tags side by side have all what is behind the last of them."""
+    endings: list[str] = []
+    for number in reversed(range(len(found))):
+        touching = _PUNCTUATION.match(after[number])
+        closing = [each.closing for each in found[number : number + 2]] == [True, True]
+        endings.append(touching[0] if touching else endings[-1] if closing and not after[number] else "")
+    return endings[::-1]
 
 
 def _first_characters(pieces: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import sundae
@@ -23,6 +24,8 @@ from sundae.text.writer import CORPUS_FILE, file_facts, new_folder
 # The tokenizer learns from at most so many characters, spread evenly over the inputs.
 SAMPLE = 1 << 25
 SENTENCEPIECE_SAMPLE = 1 << 23  # its trainer needs some 25 bytes of memory for each of them
+NAMED = 4
+"""Files that a corpus without a description is described by."""
 _COMPRESSION = 4  # text is about so many times larger than its .gz
 
 Report = Callable[[str, int, int], object]
@@ -58,6 +61,7 @@ def prepare(recipe: Recipe, *, report: Report | None = None) -> Corpus:
             "tokenizer": tokenizer.kind,
             "vocabulary_size": tokenizer.vocabulary_size,
             "documents": encoder.documents,
+            "about": _about(recipe, files, texts=splits["train"]["texts"]),
             "splits": splits,
             "inputs": watcher.facts(),
             "settings": _settings(recipe),
@@ -135,6 +139,19 @@ def _origin(recipe: Recipe) -> dict[str, Any]:
         return {}
     settings = _settings(recipe) | {"validation_from": [path.name for path in recipe.validation_from]}
     return {"settings": settings, "inputs": [], "origin": dict(recipe.origin)}
+
+
+def _about(recipe: Recipe, files: Sequence[InputFile], *, texts: int) -> dict[str, Any]:
+    """What a model says of the text that it was trained on: settings of `data` in its configuration."""
+    names = [Path(file.name).name for file in files]
+    listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more files" if len(names) > NAMED else "")
+    source, target = recipe.direction
+    return {
+        "description": recipe.description or listed,
+        "source_language": source,
+        "target_language": target,
+        "training_pairs": texts if recipe.kind == "parallel" else 0,
+    }
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:

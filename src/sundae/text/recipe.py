@@ -1,5 +1,6 @@
 """What `sundae prepare` is asked to make, checked before any work is done."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from sundae.text.readers import DocumentSplit, Watch, read_documents, read_pairs
 
 LongTexts = Literal["drop", "crop"]
 
+_LANGUAGE = re.compile("[a-z]{2}")
 # The paper pads translations to 128 tokens; crops are cut when they are trained on.
 _USUAL_CANVAS: dict[CorpusKind, int] = {"crops": 0, "sentences": 32, "parallel": 128}
 
@@ -50,6 +52,8 @@ class Recipe:
     validation_from: tuple[Path, ...] = ()
     origin: Mapping[str, object] | None = None
     """Of inputs that a program made for this alone: what from.  Where they lay is then of no interest."""
+    description: str = ""
+    languages: str = ""
     exclude: tuple[Path, ...] = ()
     seed: int = 0
     force: bool = False
@@ -69,6 +73,9 @@ class Recipe:
             raise UsageError(f"--split {self.split}", why=f"is for crops; {self.kind} are one to a line")
         if self.kind == "crops" and self.exclude:
             raise UsageError("--exclude", why="is for sentences and parallel, which are compared one by one")
+        if self.languages and (self.kind != "parallel" or len(set(filter(None, self.languages.split(",")))) != 2):
+            why = "must be two, of the sources and of the targets of parallel text"
+            raise UsageError(f"--languages {self.languages}", why=why, hint="--languages en,de")
         # Whether they can be read is asked here, before any file is.
         _ = self.fields, self.wish
 
@@ -86,6 +93,18 @@ class Recipe:
             example = "--field en,de or --field 1,2" if wanted == 2 else "--field text"
             raise UsageError(f"--field {self.field}", why=f"{self.kind} need {wanted}", hint=example)
         return named
+
+    @property
+    def direction(self) -> tuple[str, str]:
+        """Both languages, if they are known: as files (train.en) or fields are called by their two letters."""
+        if self.languages:
+            source, target = self.languages.split(",")
+            return source, target
+        endings = [Path(path.name.removesuffix(".gz")).suffix[1:] for path in self.inputs]
+        for names in (endings, self.field.split(",")):
+            if len(names) == 2 and len(set(names)) == 2 and all(map(_LANGUAGE.fullmatch, names)):
+                return names[0], names[1]
+        return "", ""
 
     @property
     def wish(self) -> Wish:
