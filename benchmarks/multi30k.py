@@ -31,6 +31,8 @@ LONG = 12_000
 """Updates of SUNDAE on close canvases from a twin of the small budget: about two hours of a core with the twin's."""
 MORE = 10_000
 """Updates after which a raw run has had more than the full budget, its twin's not counted."""
+AGAIN_OPEN = 6_000
+"""The same for the run without length prediction, whose updates cost twice as much."""
 SHIFTED = ["network.shifted=true", "training.learning_rate=2.5e-3"]
 """Wired as the twin is, whose weights then fit; a rate as high as the twin's would undo what it has learnt."""
 CLOSE = ["network.canvas_unit=2", "training.batch_tokens=720"]
@@ -98,6 +100,13 @@ RUNS: dict[str, Run] = {
     ),
     # `long` on one canvas for all, because the ablation was better without length prediction.
     "open": from_twin("ende-ar", *OPEN, corpus="ende-40", updates=LONG),
+    "open-more": Run(
+        "multi30k",
+        "ende-40",
+        [*RECIPE, *OPEN, *AGAIN, f"training.steps={AGAIN_OPEN}"],
+        after="open",
+        watched=WATCHED,
+    ),
     "deen": from_twin("deen-ar", *CLOSE, corpus="deen", wide=False),
     "deen-ar": twin("deen"),
     "enfr": from_twin("enfr-ar", *CLOSE, corpus="enfr", wide=False),
@@ -151,6 +160,9 @@ CLAIMS = [
     ("open", "ende-ar"),
     ("open", "ar"),
     ("open", "long"),
+    ("open-more", "ende-ar"),
+    ("open-more", "ar"),
+    ("open-more", "open"),
     ("deen", "deen-ar"),
     ("enfr", "enfr-ar"),
     ("raw", "raw-ar"),

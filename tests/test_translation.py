@@ -24,6 +24,7 @@ from sundae.decoding.trace import Trace
 from sundae.decoding.translation import TranslateSettings, Translator
 from sundae.decoding.written import Written
 from sundae.errors import UsageError
+from sundae.folder import model_card
 from sundae.measure.bleu import corpus_bleu
 from sundae.measure.diversity import diversity
 from sundae.measure.steps import by_step
@@ -73,6 +74,8 @@ def test_a_model_says_what_it_was_trained_on(model: Sundae, pairs: Corpus, folde
     assert (told.description, told.training_pairs) == ("pairs.tsv", len(pairs.split("train")))
     assert (told.source_language, told.target_language) == ("", "")
     assert "| data | pairs.tsv |" in (Path(folder) / "README.md").read_text(encoding="utf-8")
+    way = replace(told, source_language="en", target_language="de")
+    assert "| data | pairs.tsv (en to de) |" in model_card(replace(model.config, data=way))
 
 
 @pytest.mark.parametrize("rule", ["low-temperature", "argmax-unrolled"])

@@ -101,6 +101,8 @@ def model_card(config: RunConfig, *, notes: str = "") -> str:
         uses.insert(0, '`sundae translate "..." --model DIR`')
     elif network.kind == "sundae":
         uses[:0] = ["`sundae generate --model DIR`", '`sundae fill "..." --model DIR`']
+    languages = config.data.source_language, config.data.target_language
+    way = " ({} to {})".format(*languages) if network.translates and all(languages) else ""
     return f"""# {_KINDS[network.kind]}
 
 Written by Sundae, the implementation of *Step-unrolled Denoising Autoencoders for Text Generation* (ICLR 2022).
@@ -111,7 +113,7 @@ Written by Sundae, the implementation of *Step-unrolled Denoising Autoencoders f
 | vocabulary, canvas | {network.vocabulary_size} ({config.data.tokenizer}), {network.canvas} |
 | unrolled steps | {config.objective.unroll_steps} |
 | updates, batch size | {config.training.steps}, {config.training.batch_tokens or config.training.batch_size} |
-| data | {config.data.description or "not described"} |
+| data | {config.data.description or "not described"}{way} |
 
 {notes}
 Use: {", or ".join(uses)}.
