@@ -63,6 +63,8 @@ def on_two_lengths(what: SamplingConfig) -> SamplingConfig:
 
 DIVIDED = [*STOCHASTIC[1:], *CORRECTING]
 """Settings that are tried with two lengths, too."""
+COUNTED = [replace(CORRECTING[-1], length_normalisation=n) for n in (0.5, 1.0)]
+"""A chain that finds its own length is the likelier the shorter it ends."""
 WIDER = [*CORRECTING, *map(on_two_lengths, DIVIDED)]
 SHIPPING = STOCHASTIC[-1]
 """How the models that ship translate, on one length or on two: all else was chosen before they were rounded."""
@@ -185,9 +187,9 @@ class Bench(Runs):
         return [BaselineConfig(mask_predict_steps=10, length_candidates=n) for n in (1, 3, 5)]
 
     def wider(self, name: str) -> list[SamplingConfig]:
-        """What else is tried where a twin is to be reached; nobody tries lengths if none is predicted."""
-        predicted = self.model(name).config.network.length_prediction
-        return [each for each in WIDER if predicted or each.length_candidates == 1]
+        """What else is tried where a twin is to be reached; if no length is predicted, how much a length counts."""
+        network = self.model(name).config.network
+        return WIDER if network.length_prediction else [*CORRECTING, *COUNTED]
 
     def chosen(self, name: str, *, widely: bool = False) -> Settings:
         """The setting that goes to the test set: the paper's T = 10, or `widely` the best one with T of at most 16."""
@@ -233,7 +235,7 @@ class Bench(Runs):
     def _made_by(self, name: str, judge: str | None) -> dict[str, str | int]:
         """What else must be equal for a run's figures to be the same."""
         pairs = [self.lines(self.runs[name].corpus, split) for split in ("val", *self.tests, *self.probes)]
-        tried = [_changed(each) for each in (*self.tried(name), *WIDER)]
+        tried = [_changed(each) for each in (*self.tried(name), *self.wider(name))]
         found = {"weights": _fingerprint(self.trained(name)), "decoder": DECODER, "tried": _hash([str(tried)])}
         found["data"] = _hash([line for pair in pairs for side in pair for line in side])
         return found if judge is None else found | {"judge": _fingerprint(self.trained(judge))}
@@ -270,6 +272,8 @@ class Bench(Runs):
             return "greedy" if what.beam == 1 else beam
         lengths = f"{what.length_candidates} lengths, " if what.length_candidates > 1 else ""
         cost = f"{lengths}T={what.steps}, n={what.candidates * what.length_candidates}"
+        if what.length_normalisation >= 0:
+            cost += f", length normalisation {what.length_normalisation:g}"
         if what.rule == "argmax-unrolled":
             return f"argmax-unrolled, share {what.uncertain_share:g}, {cost}"
         if what.rule != "low-temperature":

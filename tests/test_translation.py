@@ -191,6 +191,21 @@ def test_more_lengths_and_candidates_are_ranked_and_equal_ones_merged(model: Sun
     assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
 
 
+def test_candidates_are_ranked_as_the_model_s_settings_say(model: Sundae):
+    loose = replace(QUICK, temperature=1.5, candidates=16, length_candidates=3)
+    found: dict[float, list[str]] = {}
+    for power in (-1.0, 0.0, 1.0):
+        settings = replace(loose, length_normalisation=power)
+        (own,) = model.translate_many(["the cat sees a dog"], sampling=settings, settings=TranslateSettings(count=48))
+        found[power] = [each.text for each in own]
+    ways: list[tuple[float, RankName]] = [(0.0, "score"), (1.0, "per-token"), (-1.0, "per-token")]
+    for power, by in ways:
+        settings = TranslateSettings(count=48, by=by)
+        (own,) = model.translate_many(["the cat sees a dog"], sampling=loose, settings=settings)
+        assert [each.text for each in own] == found[power]
+    assert found[0.0] != found[1.0]
+
+
 def test_without_length_prediction_there_is_one_length(model: Sundae):
     config = model.config.updated({"network": {"length_prediction": False}})
     blind = Sundae(Transformer(config.network), model.tokenizer, config)

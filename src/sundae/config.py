@@ -278,7 +278,8 @@ class SamplingConfig:
     """How the chain is run.  Paper: sec. 2.2, sec. 3.1 (Decoding), sec. 3.2; later keys: docs/decoding.md.
 
     `final_temperature` is that of the last step, reached in a straight line from `temperature`; -1: it does not change.
-    A translator runs `candidates` chains for each of the `length_candidates` likeliest lengths.
+    A translator runs `candidates` chains for each of the `length_candidates` likeliest lengths, and ranks them by their
+    score divided by their tokens to the power `length_normalisation`; -1: 0, but 1 if several lengths are tried.
     """
 
     rule: RuleName = "low-temperature"
@@ -289,6 +290,7 @@ class SamplingConfig:
     uncertain_share: float = 0.3
     candidates: int = 1
     length_candidates: int = 1
+    length_normalisation: float = -1.0
     stop_early: bool = True
 
     final_temperature: float = -1.0
@@ -310,6 +312,12 @@ class SamplingConfig:
             "sampling.final_temperature",
             self.final_temperature,
             f"must be -1 (as sampling.temperature), 0 (argmax) or between {LOWEST_TEMPERATURE} and 1000",
+        )
+        _require(
+            self.length_normalisation == -1 or 0 <= self.length_normalisation <= 10,
+            "sampling.length_normalisation",
+            self.length_normalisation,
+            "must be -1 (0, but 1 if several lengths are tried) or between 0 and 10",
         )
         _require(self.top_k >= 0, "sampling.top_k", self.top_k, "must not be negative; 0 keeps all tokens")
         _require_share("sampling", top_p=self.top_p, renoise_share=self.renoise_share)

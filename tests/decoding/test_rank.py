@@ -22,6 +22,13 @@ def test_scores_rank_and_equal_texts_are_merged():
     assert rank([], scores=[], lengths=[]) == []
 
 
+@pytest.mark.parametrize(("power", "best"), [(0.0, "short"), (0.4, "short"), (0.7, "a long one"), (1.0, "a long one")])
+def test_the_length_counts_as_much_as_is_said(power: float, best: str):
+    texts = ["short", "a long one"]
+    order = rank(texts, scores=[-4.0, -7.0], lengths=[1, 3], by=power)
+    assert texts[order[0]] == best
+
+
 def test_an_unknown_way_to_rank_is_refused_by_name():
     with pytest.raises(UsageError, match="did you mean 'score'"):
         rank(["a"], scores=[0.0], lengths=[1], by="scores")  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,4 @@
-"""Which candidate is best: the model's score, the score per token, or the one that the others agree with most."""
+"""Which candidate is best: by the model's score, the score per token, or what the others agree with most."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,18 +12,21 @@ _BETA = 2.0
 
 
 def rank(
-    texts: Sequence[str], *, scores: Sequence[float], lengths: Sequence[int], by: RankName = "per-token"
+    texts: Sequence[str], *, scores: Sequence[float], lengths: Sequence[int], by: RankName | float = "per-token"
 ) -> list[int]:
     """Numbers of the candidates, best first; of equal texts only the best stays.
 
     `scores` are model scores, summed over the canvas: they rank candidates on one canvas (paper, sec. 3.1).  Per token
-    of the text they rank candidates of different lengths.  `mbr` is minimum Bayes risk (Kumar and Byrne, 2004): the
+    of the text they rank candidates of different lengths; a number is the power of the length that they are divided by,
+    0 for the score and 1 for the score per token.  `mbr` is minimum Bayes risk (Kumar and Byrne, 2004): the
     mean chrF against all candidates, equal ones counted as often as they came; the score breaks ties.  For
     `leave-one-out` the scores are given: of each new token, its log-probability when the model does not see it.
     """
     per_token = [score / max(1, length) for score, length in zip(scores, lengths, strict=True)]
     keys: list[tuple[float, float]]
     match by:
+        case int() | float():
+            keys = [(score / max(1, length) ** by, 0.0) for score, length in zip(scores, lengths, strict=True)]
         case "score" | "leave-one-out":
             keys = [(score, 0.0) for score in scores]
         case "per-token":

@@ -44,8 +44,8 @@ Rate = Callable[[Sequence[str], Sequence[str]], list[float]]
 class TranslateSettings:
     """How hard to try, and what a translation must hold.
 
-    The best `count` different texts are given.  Candidates on one canvas are ranked by their score, those of several
-    lengths per token, unless `by` says otherwise or another model rates them.  `terms` has for words of a source those
+    The best `count` different texts are given.  Candidates are ranked as `sampling.length_normalisation` says, unless
+    `by` says otherwise or another model rates them.  `terms` has for words of a source those
     that its translation must hold; of terms that overlap in the source the longest counts.
     """
 
@@ -354,11 +354,12 @@ class Translator:
             rated = self.rate(owned, [self._text(outcome.tokens) for outcome in outcomes])
             # Per token of the judge's, so that a text is not better for being spelled in smaller pieces.
             outcomes = [replace(each, score=mean, length=1) for each, mean in zip(outcomes, rated, strict=True)]
-        by = by or ("score" if tried == 1 else "per-token")
+        normalisation = self.sampling.length_normalisation
+        way = by or (normalisation if normalisation >= 0 else float(tried > 1))
         found: list[list[Written]] = []
         begin = 0
         for source, count in zip(sources, counts, strict=True):
-            found.append(self._ranked(source, outcomes[begin : begin + count], by=by))
+            found.append(self._ranked(source, outcomes[begin : begin + count], by=way))
             begin += count
         return found
 
@@ -368,7 +369,7 @@ class Translator:
         half = halves.flatten() if self.network.config.length_prediction else None
         return self.network.remember(encodings, inside=inside, half=half)
 
-    def _ranked(self, source: str, outcomes: Sequence[Outcome], *, by: RankName) -> list[Written]:
+    def _ranked(self, source: str, outcomes: Sequence[Outcome], *, by: RankName | float) -> list[Written]:
         texts = [self._text(outcome.tokens) for outcome in outcomes]
         order = rank(
             texts,
