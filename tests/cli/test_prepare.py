@@ -130,6 +130,7 @@ sys.exit(code)
         ("parallel {text} {short} --out {out}", 3, "has 14 lines, .* has 1"),
         ("parallel {text} {text} --out {out} --languages en", 2, "must be two"),
         ("parallel {text} {text} --out {out} --languages en,", 2, "must be two"),
+        ("parallel {text} {text} --out {out} --languages en,de,", 2, "must be two"),
         ("sentences {text} --out {out} --languages en,de", 2, "of parallel text"),
         ("crops {text} --out {out} --tokenizer-from missing.json", 3, "missing.json"),
         ("crops {binary} --out {out}", 3, "not UTF-8 text: byte 2"),

@@ -28,9 +28,9 @@ def rank(
         case int() | float():
             keys = [(score / max(1, length) ** by, 0.0) for score, length in zip(scores, lengths, strict=True)]
         case "score" | "leave-one-out":
-            keys = [(score, 0.0) for score in scores]
+            return rank(texts, scores=scores, lengths=lengths, by=0)
         case "per-token":
-            keys = [(score, 0.0) for score in per_token]
+            return rank(texts, scores=scores, lengths=lengths, by=1)
         case "mbr":
             counted = Counter(texts)
             risk = {

@@ -73,7 +73,8 @@ class Recipe:
             raise UsageError(f"--split {self.split}", why=f"is for crops; {self.kind} are one to a line")
         if self.kind == "crops" and self.exclude:
             raise UsageError("--exclude", why="is for sentences and parallel, which are compared one by one")
-        if self.languages and (self.kind != "parallel" or len(set(filter(None, self.languages.split(",")))) != 2):
+        named = self.languages.split(",")
+        if self.languages and (self.kind != "parallel" or len(named) != 2 or not all(named) or named[0] == named[1]):
             why = "must be two, of the sources and of the targets of parallel text"
             raise UsageError(f"--languages {self.languages}", why=why, hint="--languages en,de")
         # Whether they can be read is asked here, before any file is.
